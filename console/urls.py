@@ -1,0 +1,4 @@
+"""The console's addresses."""
+
+app_name = "console"
+urlpatterns: list = []

@@ -1,0 +1,16 @@
+DROP TRIGGER rq_settings ON renderqueue_fleetpolicy;
+DROP TRIGGER rq_settings ON renderqueue_route;
+DROP TRIGGER rq_settings ON renderqueue_site;
+DROP FUNCTION rq_settings_changed();
+DROP TRIGGER rq_feed_truncate ON renderqueue_renderschedule;
+DROP TRIGGER rq_feed_delete ON renderqueue_renderschedule;
+DROP TRIGGER rq_feed_update ON renderqueue_renderschedule;
+DROP TRIGGER rq_feed_insert ON renderqueue_renderschedule;
+DROP FUNCTION rq_feed_truncated();
+DROP FUNCTION rq_feed_updated();
+DROP FUNCTION rq_feed_deleted();
+DROP FUNCTION rq_feed_inserted();
+DROP FUNCTION rq_feed_rewalk(int[]);
+DROP FUNCTION rq_feed_send(int[], text[]);
+DROP FUNCTION rq_feed_row(renderqueue_renderschedule, boolean);
+DROP SEQUENCE rq_feed_number;
