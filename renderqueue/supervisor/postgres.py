@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -15,9 +12,9 @@ from types import TracebackType
 from typing import IO, Any, Self
 from urllib.parse import quote
 
-import psutil
 import psycopg
 
+from renderqueue.supervisor.postgres_claim import STOP_STEPS, stop_leftover, take_cluster
 from renderqueue.supervisor.postgres_files import (
     SYSTEM_DIR,
     EmbeddedPostgresError,
@@ -33,7 +30,6 @@ SUPERUSER = "postgres"
 
 START_TIMEOUT_S = 60.0  # what pg_ctl allows
 RECOVERY_TIMEOUT_S = 120.0  # and what crash recovery may need on top
-STOP_TIMEOUT_S = 60.0
 LOG_KEPT_BYTES = 10_000_000
 
 DEFAULTS = {
@@ -99,7 +95,7 @@ class EmbeddedPostgres:
             return self.url
         self._bin = binaries_for(self.layout.account, self._system_dir)
         self.layout.prepare()
-        self._lock = _take_lock(self.layout.home)
+        self._lock = take_cluster(self.layout.home)
         try:
             stop_leftover(self.layout.data)
             self._ensure_cluster()
@@ -138,11 +134,7 @@ class EmbeddedPostgres:
         """Arguments of subprocess: the server's account, and a folder that it can stand in."""
         account = self.layout.account
         common: dict[str, Any] = {"cwd": self.layout.home, "stdin": subprocess.DEVNULL}
-        return (
-            common
-            if account is None
-            else {**common, "user": account.uid, "group": account.gid, "extra_groups": []}
-        )
+        return common if account is None else {**common, "user": account.uid, "group": account.gid, "extra_groups": []}
 
     def _ensure_cluster(self) -> None:
         """Make the cluster under a temporary name and rename it, so that one that exists is whole."""
@@ -172,8 +164,7 @@ class EmbeddedPostgres:
         made = subprocess.run(command, capture_output=True, text=True, **self._as_account())
         if made.returncode:
             raise EmbeddedPostgresError(
-                f"initdb could not make a database cluster in {partial}: "
-                f"{made.stderr.strip() or made.stdout.strip()}"
+                f"initdb could not make a database cluster in {partial}: {made.stderr.strip() or made.stdout.strip()}"
             )
         partial.rename(data)
 
@@ -182,12 +173,9 @@ class EmbeddedPostgres:
         found = version_file.read_text().strip() if version_file.exists() else ""
         if not found:
             raise EmbeddedPostgresError(
-                f"{self.layout.data} is not a database cluster (no PG_VERSION). "
-                "Move the folder away and start again."
+                f"{self.layout.data} is not a database cluster (no PG_VERSION). Move the folder away and start again."
             )
-        answer = subprocess.run(
-            [str(self._bin / "postgres"), "--version"], capture_output=True, text=True, check=True
-        )
+        answer = subprocess.run([str(self._bin / "postgres"), "--version"], capture_output=True, text=True, check=True)
         brought = answer.stdout.split()[-1].split(".")[0]
         if found != brought:
             raise EmbeddedPostgresError(
@@ -222,14 +210,11 @@ class EmbeddedPostgres:
                 return
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(0.05)
-                raise EmbeddedPostgresError(
-                    f"Postgres ended with code {code} while starting. "
-                    f"The end of {self.layout.log}:\n{self._log_tail()}"
-                )
+                raise EmbeddedPostgresError(f"Postgres ended with code {code} while starting. {self._log_tail()}")
             if time.monotonic() > deadline:
+                waited_s = START_TIMEOUT_S + RECOVERY_TIMEOUT_S
                 raise EmbeddedPostgresError(
-                    "Postgres did not accept connections within "
-                    f"{START_TIMEOUT_S + RECOVERY_TIMEOUT_S:.0f} s ({problem}). The end of {self.layout.log}:\n{self._log_tail()}"
+                    f"Postgres did not accept connections within {waited_s:.0f} s ({problem}). {self._log_tail()}"
                 )
 
     def _ensure_database(self) -> None:
@@ -240,68 +225,14 @@ class EmbeddedPostgres:
 
     def _log_tail(self) -> str:
         try:
-            return "\n".join(self.layout.log.read_text(errors="replace").splitlines()[-12:])
+            lines = self.layout.log.read_text(errors="replace").splitlines()[-12:]
         except OSError as error:
-            return f"(not readable: {error})"
-
-
-def stop_leftover(data: Path) -> None:
-    """Deal with a predecessor's postmaster.pid: stop a live Postgres on this folder, remove a stale file.
-
-    Called with the cluster's lock held, so a live server can only be one that outlived its supervisor.
-    """
-    pid_file = data / "postmaster.pid"
-    try:
-        first = pid_file.read_text().partition("\n")[0].strip()
-    except FileNotFoundError:
-        return
-    server = _postgres_on(data, int(first)) if first.isdigit() else None
-    if server is None:
-        pid_file.unlink(missing_ok=True)
-        return
-    for number, wait_s in ((signal.SIGINT, STOP_TIMEOUT_S), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0)):
-        try:
-            server.send_signal(number)
-            server.wait(wait_s)
-        except psutil.TimeoutExpired:
-            continue
-        except psutil.NoSuchProcess:
-            pass
-        return
-    raise EmbeddedPostgresError(f"A Postgres from an earlier run (pid {server.pid}) on {data} does not end.")
-
-
-def _postgres_on(data: Path, pid: int) -> psutil.Process | None:
-    """The process `pid` if it is a Postgres server that works in `data`; pids are reused by others."""
-    try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE or process.name() != "postgres":
-            return None
-        return process if Path(process.cwd()).resolve() == data.resolve() else None
-    except (psutil.NoSuchProcess, psutil.AccessDenied, OSError):
-        return None
-
-
-def _take_lock(home: Path) -> IO[str]:
-    lock = (home / "lock").open("a+")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.seek(0)
-        holder = lock.read().strip() or "unknown"
-        lock.close()
-        raise EmbeddedPostgresError(
-            f"The database in {home} is already run by process {holder}. Stop that one, or set "
-            "RENDERQUEUE_DATA_DIR to another folder."
-        ) from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
+            lines = [f"(not readable: {error})"]
+        return "\n  ".join([f"The end of {self.layout.log}:", *lines])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    for number, wait_s in ((signal.SIGINT, STOP_TIMEOUT_S), (signal.SIGQUIT, 10.0), (signal.SIGKILL, None)):
+    for number, wait_s in STOP_STEPS:
         if process.poll() is None:
             process.send_signal(number)
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -107,9 +107,7 @@ def _make_account() -> None:
     if useradd is None:
         raise EmbeddedPostgresError(f"There is no `useradd` here to make an account for Postgres. {advice}")
     command = [useradd, "--system", "--user-group", "--no-create-home", "--home-dir", "/nonexistent"]
-    made = subprocess.run(
-        [*command, "--shell", "/usr/sbin/nologin", ACCOUNT_NAME], capture_output=True, text=True
-    )
+    made = subprocess.run([*command, "--shell", "/usr/sbin/nologin", ACCOUNT_NAME], capture_output=True, text=True)
     if made.returncode and not _account_exists():  # another process may have made it in the same moment
         raise EmbeddedPostgresError(f"useradd could not make an account: {made.stderr.strip()}. {advice}")
 
@@ -162,9 +160,7 @@ def _copy_install(install: Path, copy: Path) -> None:
     copy.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{copy.name}-", dir=copy.parent))
     try:
-        shutil.copytree(
-            install, partial, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("include")
-        )
+        shutil.copytree(install, partial, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("include"))
         for folder, _, files in os.walk(partial):
             os.chmod(folder, 0o755)  # noqa: S103 -- programs and libraries, nothing of a user
             for name in files:
