@@ -1,7 +1,7 @@
 """Page identity: a URL in, the canonical URL and its key out. Pure; the rules are in docs/page-identity.md.
 
 Everything that names a page (ingest, rendering, serving, console) goes through `identify` or the same pieces
-in the same order, so that one URL spelled two ways is one page and two pages never share a key (trap 36, F46).
+in the same order: one URL spelled two ways is one page, and two pages never share a key (trap 36, F46).
 """
 
 from renderqueue.identity.keys import (
