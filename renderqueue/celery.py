@@ -38,8 +38,3 @@ app.conf.update(
     accept_content=["json"],
 )
 app.autodiscover_tasks(["renderqueue.rendering", "renderqueue.sitemaps", "renderqueue.scheduling"])
-
-
-def is_render_worker() -> bool:
-    """Whether this process was started as a node: the render worker has the keeper and the browser (D6)."""
-    return os.environ.get("RENDERQUEUE_ROLE") == "render"

@@ -12,9 +12,7 @@ class Lease(models.Model):
     """At most one per page: the page is the primary key (D3). Written by `renderqueue.scheduling.leases`
     only. Claimed while `started_at` is empty, started after it; done, released and expired leases are gone."""
 
-    page = models.OneToOneField(
-        RenderSchedule, on_delete=models.CASCADE, primary_key=True, related_name="lease"
-    )
+    page = models.OneToOneField(RenderSchedule, on_delete=models.CASCADE, primary_key=True, related_name="lease")
     token = models.UUIDField(unique=True)
     node_id = models.UUIDField()
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="+")

@@ -16,7 +16,7 @@ class Node(models.Model):
     queue = models.CharField(max_length=200, help_text="The queue of its own that it takes renders from.")
     pool_size = models.PositiveSmallIntegerField()
     started_at = models.DateTimeField()
-    heartbeat_at = models.DateTimeField(db_index=True)
+    heartbeat_at = models.DateTimeField()
     leaving = models.BooleanField(default=False, help_text="It has stopped claiming and is going away.")
 
     def __str__(self) -> str:

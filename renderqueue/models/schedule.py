@@ -23,15 +23,11 @@ class RenderSchedule(models.Model):
 
     site = models.ForeignKey(Site, on_delete=models.CASCADE, related_name="pages")
     route = models.ForeignKey(Route, on_delete=models.PROTECT, related_name="pages")
-    sitemap = models.ForeignKey(
-        Sitemap, on_delete=models.SET_NULL, null=True, blank=True, related_name="pages"
-    )
+    sitemap = models.ForeignKey(Sitemap, on_delete=models.SET_NULL, null=True, blank=True, related_name="pages")
     url = models.TextField(help_text="The canonical URL.")
     key = models.UUIDField(unique=True, help_text="128-bit hash of the canonical URL: the page's identity.")
     partition = models.SmallIntegerField()
-    due_at = models.DateTimeField(
-        null=True, help_text="Freshness deadline, whole minutes; never moved for importance."
-    )
+    due_at = models.DateTimeField(null=True, help_text="Freshness deadline, whole minutes; never moved for importance.")
     declared_interval_s = models.PositiveIntegerField(
         null=True, blank=True, help_text="Seconds between changes that the sitemap declares."
     )
@@ -49,9 +45,7 @@ class RenderSchedule(models.Model):
 
     class Meta:
         constraints = [
-            models.CheckConstraint(
-                condition=Q(partition__gte=0, partition__lt=1024), name="schedule_partition_range"
-            ),
+            models.CheckConstraint(condition=Q(partition__gte=0, partition__lt=1024), name="schedule_partition_range"),
             models.CheckConstraint(
                 condition=Q(due_at__isnull=True) | Q(due_at__gte=EARLIEST_DUE), name="schedule_due_is_real"
             ),

@@ -21,9 +21,7 @@ class Project(models.Model):
     name = models.CharField(max_length=120)
     slug = models.SlugField(max_length=60, unique=True)
     created_at = models.DateTimeField(auto_now_add=True)
-    members = models.ManyToManyField(
-        settings.AUTH_USER_MODEL, through="Membership", related_name="render_projects"
-    )
+    members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="render_projects")
 
     class Meta:
         ordering = ["name"]
@@ -64,9 +62,7 @@ class Site(models.Model):
         validators=[MinValueValidator(60), MaxValueValidator(366 * 24 * HOUR_S)],
         help_text="Seconds between refreshes of a page when neither its route nor its sitemap says otherwise.",
     )
-    devices = models.JSONField(
-        default=default_devices, help_text='Devices to render, such as ["desktop", "mobile"].'
-    )
+    devices = models.JSONField(default=default_devices, help_text='Devices to render, such as ["desktop", "mobile"].')
     concurrency_cap = models.PositiveSmallIntegerField(
         default=4,
         validators=[MinValueValidator(1)],
@@ -86,9 +82,7 @@ class Site(models.Model):
         help_text="Private hosts (host or host:port) that renders and fetches of this site may reach.",
     )
     fold_plus = models.BooleanField(default=False, help_text="Treat + and %20 in a query as the same.")
-    strip_trailing_slash = models.BooleanField(
-        default=False, help_text="Treat /a/ and /a as the same page."
-    )
+    strip_trailing_slash = models.BooleanField(default=False, help_text="Treat /a/ and /a as the same page.")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

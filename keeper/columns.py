@@ -1,0 +1,245 @@
+"""The rows in memory: flat numpy columns sorted by id (D5, K0). Pure: no Django, no clock, no lock.
+
+22 bytes a row. The columns lie in segments of a fixed capacity, so that taking a row in moves one segment and
+never the whole base; a pass over ten million rows is 39 segments. A segment's unused tail is never touched, so
+it costs no memory. A row that left is marked DEAD in place and swept out when its range is next rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+SEGMENT_ROWS = 1 << 18
+
+LISTED, RENDERED, DEAD = 1, 2, 4
+PARKED = 8
+"""Leased here or elsewhere, or refused at a claim: not offered until it is unparked."""
+BACKING_OFF = 16
+REQUESTED = 32
+EVENT_FLAGS = LISTED | RENDERED
+"""The bits that come from the schedule row itself."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows as parallel columns, sorted by id without repetition. `due` is minutes since 1970; `route` and
+    `declared` are codes of the keeper's route and interval tables."""
+
+    id: NDArray[np.int64]
+    due: NDArray[np.int32]
+    route: NDArray[np.int32]
+    declared: NDArray[np.int16]
+    flags: NDArray[np.uint8]
+    failures: NDArray[np.uint8]
+    partition: NDArray[np.int16]
+
+    @classmethod
+    def empty(cls, capacity: int = 0) -> Self:
+        return cls(*(np.empty(capacity, dtype=kind) for kind in COLUMN_TYPES.values()))
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    def take(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Rows:
+        return Rows(*(getattr(self, name)[which] for name in COLUMN_TYPES))
+
+
+COLUMN_TYPES: dict[str, type] = {
+    "id": np.int64,
+    "due": np.int32,
+    "route": np.int32,
+    "declared": np.int16,
+    "flags": np.uint8,
+    "failures": np.uint8,
+    "partition": np.int16,
+}
+BYTES_A_ROW = sum(np.dtype(kind).itemsize for kind in COLUMN_TYPES.values())
+assert [field.name for field in fields(Rows)] == list(COLUMN_TYPES)
+
+
+def concatenate(parts: list[Rows]) -> Rows:
+    if not parts:
+        return Rows.empty()
+    return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in COLUMN_TYPES))
+
+
+class Segment:
+    """Up to SEGMENT_ROWS rows, sorted by id."""
+
+    __slots__ = ("_store", "count", "rows")
+
+    def __init__(self) -> None:
+        self._store = Rows.empty(SEGMENT_ROWS)
+        self.count = 0
+        self.rows = self._store.take(slice(0, 0))
+
+    def fill(self, rows: Rows) -> None:
+        """Make these its rows (at most SEGMENT_ROWS)."""
+        count = len(rows)
+        for name in COLUMN_TYPES:
+            getattr(self._store, name)[:count] = getattr(rows, name)
+        self._set_count(count)
+
+    def append(self, rows: Rows) -> None:
+        """Add rows behind its last id; there must be room."""
+        end = self.count + len(rows)
+        for name in COLUMN_TYPES:
+            getattr(self._store, name)[self.count : end] = getattr(rows, name)
+        self._set_count(end)
+
+    def room(self) -> int:
+        return SEGMENT_ROWS - self.count
+
+    def _set_count(self, count: int) -> None:
+        self.count = count
+        self.rows = self._store.take(slice(0, count))
+
+
+class Columns:
+    """All rows, as a list of segments whose id ranges ascend."""
+
+    def __init__(self) -> None:
+        self._segments: list[Segment] = []
+        self._firsts: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        """Rows in memory, dead ones included."""
+        return sum(segment.count for segment in self._segments)
+
+    def segments(self) -> Iterator[Rows]:
+        """Every segment's rows; writing into their columns (not `id`) changes the store."""
+        for segment in self._segments:
+            yield segment.rows
+
+    def find(self, ids: NDArray[np.int64]) -> Iterator[tuple[Rows, slice, NDArray[np.intp], NDArray[np.bool_]]]:
+        """Where sorted ids are: for each segment concerned its rows, which of `ids` fall in it, their
+        positions, and whether each is really there (dead or not)."""
+        for segment, start, stop in self._spans(ids):
+            wanted = ids[start:stop]
+            positions = np.searchsorted(segment.rows.id, wanted)
+            inside = positions < segment.count
+            found = inside.copy()
+            found[inside] = segment.rows.id[positions[inside]] == wanted[inside]
+            yield segment.rows, slice(start, stop), positions, found
+
+    def insert(self, rows: Rows) -> None:
+        """Take in rows whose ids are not there yet."""
+        if not len(rows):
+            return
+        if not self._segments:
+            self._append(rows)
+            return
+        behind_all = rows.id > self._last_id()
+        inner = rows.take(~behind_all)
+        for segment, start, stop in list(self._spans(inner.id)):
+            self._merge_into(segment, inner.take(slice(start, stop)))
+        self._append(rows.take(behind_all))
+        self._index()
+
+    def range(self, lower: int, upper: int) -> Rows:
+        """A copy of the rows with lower < id <= upper."""
+        parts = []
+        for segment in self._segments:
+            start, stop = np.searchsorted(segment.rows.id, [lower, upper], side="right")
+            if stop > start:
+                parts.append(segment.rows.take(slice(int(start), int(stop))))
+        return concatenate(parts)
+
+    def replace_range(self, lower: int, upper: int, rows: Rows) -> None:
+        """Make `rows` what is held with lower < id <= upper."""
+        if self._segments and lower >= self._last_id():
+            self._append(rows)
+            self._index()
+            return
+        before: list[Segment] = []
+        after: list[Segment] = []
+        affected: list[Segment] = []
+        for segment in self._segments:
+            ids = segment.rows.id
+            if ids[-1] <= lower:
+                before.append(segment)
+            elif ids[0] > upper:
+                after.append(segment)
+            else:
+                affected.append(segment)
+        kept_low = [s.rows.take(slice(0, int(np.searchsorted(s.rows.id, lower, "right")))) for s in affected]
+        kept_high = [s.rows.take(slice(int(np.searchsorted(s.rows.id, upper, "right")), s.count)) for s in affected]
+        merged = concatenate([*kept_low, rows, *kept_high])
+        self._segments = [*before, *_as_segments(merged, reuse=affected), *after]
+        self._index()
+
+    def drop(self, unwanted_partition: NDArray[np.bool_]) -> int:
+        """Forget every row whose partition is marked in a mask of all partitions. Returns how many live rows
+        went."""
+        gone = 0
+        segments: list[Segment] = []
+        for segment in self._segments:
+            lost = unwanted_partition[segment.rows.partition]
+            if lost.any():
+                gone += int(np.count_nonzero(lost & ((segment.rows.flags & DEAD) == 0)))
+                segment.fill(segment.rows.take(~lost))
+            if segment.count:
+                segments.append(segment)
+        self._segments = segments
+        self._index()
+        return gone
+
+    def clear(self) -> None:
+        self._segments = []
+        self._index()
+
+    def _last_id(self) -> int:
+        return int(self._segments[-1].rows.id[-1])
+
+    def _spans(self, ids: NDArray[np.int64]) -> Iterator[tuple[Segment, int, int]]:
+        """Split sorted ids by the segment that holds, or would hold, them."""
+        if not len(ids) or not self._segments:
+            return
+        if len(self._segments) == 1:
+            yield self._segments[0], 0, len(ids)
+            return
+        bounds = np.searchsorted(ids, self._firsts[1:]).tolist()
+        for segment, start, stop in zip(self._segments, [0, *bounds], [*bounds, len(ids)], strict=True):
+            if stop > start:
+                yield segment, start, stop
+
+    def _append(self, rows: Rows) -> None:
+        if self._segments and len(rows) and self._segments[-1].room():
+            fitting = self._segments[-1].room()
+            self._segments[-1].append(rows.take(slice(0, fitting)))
+            rows = rows.take(slice(fitting, len(rows)))
+        self._segments.extend(_as_segments(rows))
+        self._index()
+
+    def _merge_into(self, segment: Segment, rows: Rows) -> None:
+        places = np.searchsorted(segment.rows.id, rows.id)
+        merged = Rows(*(np.insert(getattr(segment.rows, name), places, getattr(rows, name)) for name in COLUMN_TYPES))
+        if len(merged) <= SEGMENT_ROWS:
+            segment.fill(merged)
+            return
+        where = self._segments.index(segment)
+        half = len(merged) // 2
+        halves = [Segment(), Segment()]
+        halves[0].fill(merged.take(slice(0, half)))
+        halves[1].fill(merged.take(slice(half, len(merged))))
+        self._segments[where : where + 1] = halves
+        self._index()
+
+    def _index(self) -> None:
+        self._firsts = np.array([int(segment.rows.id[0]) for segment in self._segments], dtype=np.int64)
+
+
+def _as_segments(rows: Rows, reuse: list[Segment] | None = None) -> list[Segment]:
+    """Rows cut into full segments, the last one part filled."""
+    made = []
+    spare = list(reuse or [])
+    for start in range(0, len(rows), SEGMENT_ROWS):
+        segment = spare.pop() if spare else Segment()
+        segment.fill(rows.take(slice(start, start + SEGMENT_ROWS)))
+        made.append(segment)
+    return made

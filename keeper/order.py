@@ -1,0 +1,167 @@
+"""The order of the due rows, as vector passes (D7, O1, O2). Pure: no Django, no clock.
+
+The scalar rules are `renderqueue.scheduling.priority` and `.intervals`; a test holds these passes against them.
+Class first; inside urgent the newest request, inside the others relative lateness; ties by the earlier
+deadline, then by id, so the order is total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keeper.columns import BACKING_OFF, DEAD, LISTED, PARKED, REQUESTED, Rows
+from renderqueue.scheduling.priority import REQUEST_LIFETIME_S, PriorityClass
+
+WITHHELD = DEAD | PARKED | BACKING_OFF
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTable:
+    """What the order needs of every route, by route code. `interval_s` 0 means that the route sets none."""
+
+    route_id: NDArray[np.int64]
+    site_id: NDArray[np.int64]
+    interval_s: NDArray[np.int32]
+    default_s: NDArray[np.int32]
+    submitted: NDArray[np.bool_]
+    paused: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One place in the order, with what put it there."""
+
+    page_id: int
+    priority_class: PriorityClass
+    lateness: float
+    due_minute: int
+    interval_s: int
+    route_id: int
+    site_id: int
+
+
+def intervals(rows: Rows, routes: RouteTable, declared_s: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The cadence that applies to each row now: route > declared > site default (K2)."""
+    by_route = routes.interval_s[rows.route]
+    declared = declared_s[rows.declared]
+    fallback = np.where(declared > 0, declared, routes.default_s[rows.route])
+    return np.where(by_route > 0, by_route, fallback)
+
+
+def classes(
+    rows: Rows, routes: RouteTable, requested_ms: NDArray[np.int64], now_s: float, cold_after: int
+) -> NDArray[np.uint8]:
+    """The class of each row (O1). `requested_ms` is 0 where nobody asked."""
+    answer = np.full(len(rows), PriorityClass.DISCOVERED, dtype=np.uint8)
+    listed = ((rows.flags & LISTED) != 0) | routes.submitted[rows.route]
+    answer[listed] = PriorityClass.SUBMITTED
+    answer[rows.failures >= cold_after] = PriorityClass.COLD
+    urgent = (requested_ms > 0) & (now_s * 1000 - requested_ms < REQUEST_LIFETIME_S * 1000)
+    answer[urgent] = PriorityClass.URGENT
+    return answer
+
+
+def requested(rows: Rows, requests: Mapping[int, int]) -> NDArray[np.int64]:
+    """When each row was asked for, milliseconds since 1970, from the sparse map (K1)."""
+    values = np.zeros(len(rows), dtype=np.int64)
+    asked = np.flatnonzero(rows.flags & REQUESTED)
+    if len(asked):
+        values[asked] = [requests.get(page_id, 0) for page_id in rows.id[asked].tolist()]
+    return values
+
+
+def due(rows: Rows, now_minute: int) -> NDArray[np.bool_]:
+    """Which rows are due, claimable or not."""
+    return (rows.due <= now_minute) & ((rows.flags & DEAD) == 0)
+
+
+def best(
+    segments: Iterable[Rows],
+    routes: RouteTable,
+    declared_s: NDArray[np.int32],
+    requests: Mapping[int, int],
+    *,
+    now_s: float,
+    cold_after: int,
+    size: int,
+) -> list[Entry]:
+    """The first `size` claimable rows in order."""
+    now_minute = int(now_s // 60)
+    parts: list[tuple[NDArray[np.generic], ...]] = []
+    for rows in segments:
+        claimable = np.flatnonzero((rows.due <= now_minute) & ((rows.flags & WITHHELD) == 0))
+        if not len(claimable):
+            continue
+        candidates = rows.take(claimable)
+        open_routes = ~routes.paused[candidates.route]
+        if not open_routes.all():
+            candidates = candidates.take(open_routes)
+        parts.append(_first_of(candidates, routes, declared_s, requests, now_s, cold_after, size))
+    if not parts:
+        return []
+    ids, kinds, keys, lateness, minutes, seconds, route_codes = (
+        np.concatenate(column) for column in zip(*parts, strict=True)
+    )
+    order = np.lexsort((ids, minutes, keys, kinds))[:size]
+    return [
+        Entry(
+            page_id=int(ids[i]),
+            priority_class=PriorityClass(int(kinds[i])),
+            lateness=float(lateness[i]),
+            due_minute=int(minutes[i]),
+            interval_s=int(seconds[i]),
+            route_id=int(routes.route_id[int(route_codes[i])]),
+            site_id=int(routes.site_id[int(route_codes[i])]),
+        )
+        for i in order.tolist()
+    ]
+
+
+def _first_of(
+    rows: Rows,
+    routes: RouteTable,
+    declared_s: NDArray[np.int32],
+    requests: Mapping[int, int],
+    now_s: float,
+    cold_after: int,
+    size: int,
+) -> tuple[NDArray[np.generic], ...]:
+    """The best `size` rows of one segment with their keys; the smaller (class, key) goes first."""
+    asked = requested(rows, requests)
+    kinds = classes(rows, routes, asked, now_s, cold_after)
+    seconds = intervals(rows, routes, declared_s)
+    lateness = (now_s - rows.due.astype(np.float64) * 60) / seconds
+    keys = np.where(kinds == PriorityClass.URGENT, -asked.astype(np.float64), -lateness)
+    chosen = _smallest(kinds, keys, size)
+    return (
+        rows.id[chosen],
+        kinds[chosen],
+        keys[chosen],
+        lateness[chosen],
+        rows.due[chosen],
+        seconds[chosen],
+        rows.route[chosen],
+    )
+
+
+def _smallest(kinds: NDArray[np.uint8], keys: NDArray[np.float64], size: int) -> NDArray[np.intp]:
+    """Positions of at least the `size` smallest (class, key) pairs; all that tie with the last are included,
+    so that a later, full sort decides between them."""
+    if len(kinds) <= size:
+        return np.arange(len(kinds))
+    chosen: list[NDArray[np.intp]] = []
+    left = size
+    for kind in PriorityClass:
+        members = np.flatnonzero(kinds == kind)
+        if len(members) > left:
+            limit = np.partition(keys[members], left - 1)[left - 1]
+            members = members[keys[members] <= limit]
+        chosen.append(members)
+        left -= len(members)
+        if left <= 0:
+            break
+    return np.concatenate(chosen)

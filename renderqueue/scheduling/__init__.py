@@ -1,0 +1,1 @@
+"""The queue itself: policy (pure), the only writers of schedule rows and leases, the change feed, the walk."""
