@@ -147,9 +147,9 @@ _RANGE = """
         SELECT id,
                COALESCE(due_at, '-infinity') AS due_at,
                COALESCE(declared_interval_s, 0)::bigint
-                   | ((sitemap_id IS NOT NULL)::int + 2 * (rendered_at IS NOT NULL)::int)::bigint << 32
-                   | LEAST(failures, 255)::bigint << 40
-                   | partition::bigint << 48 AS packed,
+                   | (((sitemap_id IS NOT NULL)::int + 2 * (rendered_at IS NOT NULL)::int)::bigint << 32)
+                   | (LEAST(failures, 255)::bigint << 40)
+                   | (partition::bigint << 48) AS packed,
                route_id::int AS route_id,
                CASE WHEN isfinite(requested_at)
                     THEN floor(extract(epoch FROM requested_at) * 1000)::bigint ELSE 0 END AS requested_ms,
