@@ -223,23 +223,20 @@ class Columns:
             segment.fill(merged)
             return
         where = self._segments.index(segment)
-        half = len(merged) // 2
-        halves = [Segment(), Segment()]
-        halves[0].fill(merged.take(slice(0, half)))
-        halves[1].fill(merged.take(slice(half, len(merged))))
-        self._segments[where : where + 1] = halves
+        self._segments[where : where + 1] = _as_segments(merged, fill=SEGMENT_ROWS * 2 // 3)
         self._index()
 
     def _index(self) -> None:
         self._firsts = np.array([int(segment.rows.id[0]) for segment in self._segments], dtype=np.int64)
 
 
-def _as_segments(rows: Rows, reuse: list[Segment] | None = None) -> list[Segment]:
-    """Rows cut into full segments, the last one part filled."""
+def _as_segments(rows: Rows, reuse: list[Segment] | None = None, fill: int | None = None) -> list[Segment]:
+    """Rows cut into segments of `fill` rows (default: full ones), the last one with what is left."""
     made = []
     spare = list(reuse or [])
-    for start in range(0, len(rows), SEGMENT_ROWS):
+    step = fill or SEGMENT_ROWS
+    for start in range(0, len(rows), step):
         segment = spare.pop() if spare else Segment()
-        segment.fill(rows.take(slice(start, start + SEGMENT_ROWS)))
+        segment.fill(rows.take(slice(start, start + step)))
         made.append(segment)
     return made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import uuid
+from typing import Any
 
 from django.db import connection
 
@@ -15,23 +16,23 @@ _numbers = itertools.count(1)
 LONG_AGO = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
-def make_site(**fields: object) -> Site:
+def make_site(**fields: Any) -> Site:
     """A site with a project, one host and a catch-all route."""
     number = next(_numbers)
     project = fields.pop("project", None) or Project.objects.create(name=f"project {number}", slug=f"project-{number}")
     host = str(fields.pop("host", f"site{number}.test"))
-    values: dict[str, object] = {"name": f"site {number}", "origin": f"https://{host}", **fields}
+    values: dict[str, Any] = {"name": f"site {number}", "origin": f"https://{host}", **fields}
     site = Site.objects.create(project=project, **values)
     SiteHost.objects.create(site=site, host=host)
     Route.objects.create(site=site, position=100)
     return site
 
 
-def make_page(site: Site, path: str | None = None, **fields: object) -> RenderSchedule:
+def make_page(site: Site, path: str | None = None, **fields: Any) -> RenderSchedule:
     """A page that is due since long ago, unless `due_at` says otherwise."""
     url = f"{site.origin}{path or f'/page-{next(_numbers)}'}"
     key = page_key(url)
-    values: dict[str, object] = {"due_at": LONG_AGO, "route": site.routes.get(position=100), **fields}
+    values: dict[str, Any] = {"due_at": LONG_AGO, "route": site.routes.get(position=100), **fields}
     return RenderSchedule.objects.create(site=site, url=url, key=key, partition=partition_of(key), **values)
 
 

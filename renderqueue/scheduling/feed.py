@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -97,6 +98,8 @@ class FeedListener:
             url, autocommit=True, application_name="renderqueue feed", connect_timeout=5,
             keepalives=1, keepalives_idle=10, keepalives_interval=5, keepalives_count=3,
         )  # fmt: skip
+        self._wake_lock = threading.Lock()
+        self._closed = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -115,9 +118,11 @@ class FeedListener:
             self._connection.execute(statement.encode())
 
     def wake(self) -> None:
-        """Make a waiting `receive` return."""
-        with contextlib.suppress(BlockingIOError):  # the pipe is full of wake-ups already
-            os.write(self._wake_write, b"x")
+        """Make a waiting `receive` return; nothing after `close`."""
+        with self._wake_lock:
+            if not self._closed:
+                with contextlib.suppress(BlockingIOError):  # the pipe is full of wake-ups already
+                    os.write(self._wake_write, b"x")
 
     def receive(self, timeout_s: float) -> list[FeedEvent]:
         """What has arrived, in order; waits up to `timeout_s` for the first. Neighbouring row changes of one
@@ -141,8 +146,11 @@ class FeedListener:
 
     def close(self) -> None:
         self._connection.close()
-        os.close(self._wake_read)
-        os.close(self._wake_write)
+        with self._wake_lock:
+            if not self._closed:
+                self._closed = True
+                os.close(self._wake_read)
+                os.close(self._wake_write)
 
     def __enter__(self) -> Self:
         return self

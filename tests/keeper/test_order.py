@@ -1,0 +1,175 @@
+"""The vector passes against the scalar rules, and the order's own promises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keeper import columns as col
+from keeper import counts, order
+from keeper.columns import Rows
+from keeper.order import RouteTable
+from renderqueue.scheduling.intervals import effective_interval_s
+from renderqueue.scheduling.priority import PriorityClass, classify, relative_lateness
+
+NOW_MINUTE = 30_000_000
+NOW_S = NOW_MINUTE * 60.0 + 17
+ROUTE_INTERVALS = (0, 600, 86400)
+DECLARED = (0, 3600, 7 * 86400)
+DEFAULT_S = 96 * 3600
+COLD_AFTER = 3
+
+
+@dataclass(frozen=True)
+class Page:
+    id: int
+    due: int
+    route: int
+    declared: int
+    flags: int
+    failures: int
+    asked_ms: int
+
+
+pages = st.builds(
+    Page,
+    id=st.integers(1, 10**9),
+    due=st.integers(NOW_MINUTE - 5000, NOW_MINUTE + 100),
+    route=st.integers(0, 3),
+    declared=st.integers(0, 2),
+    flags=st.sampled_from([0, col.LISTED, col.DEAD, col.PARKED, col.BACKING_OFF, col.LISTED | col.RENDERED]),
+    failures=st.integers(0, 5),
+    asked_ms=st.sampled_from([0, 0, int(NOW_S * 1000) - 10, int(NOW_S * 1000) - 5 * 86400_000]),
+)
+corpora = st.lists(pages, max_size=60, unique_by=lambda page: page.id)
+
+
+def routes() -> RouteTable:
+    """Three open routes and a paused one."""
+    return RouteTable(
+        route_id=np.array([10, 11, 12, 13]),
+        site_id=np.array([1, 1, 2, 3]),
+        interval_s=np.array([*ROUTE_INTERVALS, 0], dtype=np.int32),
+        default_s=np.full(4, DEFAULT_S, dtype=np.int32),
+        submitted=np.array([False, True, False, False]),
+        paused=np.array([False, False, False, True]),
+    )
+
+
+def as_rows(corpus: list[Page]) -> Rows:
+    ordered = sorted(corpus, key=lambda page: page.id)
+    return Rows(
+        np.array([page.id for page in ordered], dtype=np.int64),
+        np.array([page.due for page in ordered], dtype=np.int32),
+        np.array([page.route for page in ordered], dtype=np.int32),
+        np.array([page.declared for page in ordered], dtype=np.int16),
+        np.array([page.flags | (col.REQUESTED if page.asked_ms else 0) for page in ordered], dtype=np.uint8),
+        np.array([page.failures for page in ordered], dtype=np.uint8),
+        np.array([page.id % 1024 for page in ordered], dtype=np.int16),
+    )
+
+
+def class_of(page: Page) -> PriorityClass:
+    return classify(
+        listed=bool(page.flags & col.LISTED),
+        treat_as_submitted=page.route == 1,
+        failures=page.failures,
+        requested_at_s=page.asked_ms / 1000 if page.asked_ms else None,
+        now_s=NOW_S,
+        cold_after=COLD_AFTER,
+    )
+
+
+def rank(page: Page) -> tuple[float, ...]:
+    interval = effective_interval_s(
+        (*ROUTE_INTERVALS, 0)[page.route] or None, DECLARED[page.declared] or None, DEFAULT_S
+    )
+    kind = class_of(page)
+    lateness = relative_lateness(page.due * 60, interval, NOW_S)
+    return (kind, -page.asked_ms if kind is PriorityClass.URGENT else -lateness, page.due, page.id)
+
+
+def claimable(page: Page) -> bool:
+    withheld = page.flags & (col.DEAD | col.PARKED | col.BACKING_OFF)
+    return page.due <= NOW_MINUTE and not withheld and page.route != 3
+
+
+def best(corpus: list[Page], size: int, segments: int = 2) -> list[order.Entry]:
+    whole = as_rows(corpus)
+    cuts = np.array_split(np.arange(len(whole)), segments)
+    asked = {page.id: page.asked_ms for page in corpus if page.asked_ms}
+    return order.best(
+        [whole.take(cut) for cut in cuts],
+        routes(),
+        np.array(DECLARED, dtype=np.int32),
+        asked,
+        now_s=NOW_S,
+        cold_after=COLD_AFTER,
+        size=size,
+    )
+
+
+@given(corpora, st.integers(1, 70))
+def test_the_best_are_what_sorting_everything_by_the_scalar_rules_gives(corpus: list[Page], size: int) -> None:
+    expected = sorted(filter(claimable, corpus), key=rank)[:size]
+    entries = best(corpus, size)
+    assert [entry.page_id for entry in entries] == [page.id for page in expected]
+    assert [entry.priority_class for entry in entries] == [class_of(page) for page in expected]
+
+
+def page(page_id: int, **changes: int) -> Page:
+    values = {"due": NOW_MINUTE - 60, "route": 0, "declared": 0, "flags": 0, "failures": 0, "asked_ms": 0} | changes
+    return Page(id=page_id, **values)
+
+
+def test_an_hourly_page_two_hours_late_goes_before_a_weekly_one_three_hours_late() -> None:
+    hourly, weekly = page(1, due=NOW_MINUTE - 120, declared=1), page(2, due=NOW_MINUTE - 180, declared=2)
+    assert [entry.page_id for entry in best([weekly, hourly], 2)] == [1, 2]
+
+
+def test_lateness_divides_by_the_cadence_of_the_route_where_it_sets_one() -> None:
+    """Trap 3: not by the declared cadence, which the route overrides."""
+    [entry] = best([page(1, route=1, declared=2)], 1)
+    assert entry.interval_s == 600
+    assert entry.lateness == (60 * 60 + 17) / 600
+
+
+def test_a_single_request_after_a_bulk_one_goes_next() -> None:
+    bulk = [page(number, asked_ms=int(NOW_S * 1000) - 60_000) for number in range(1, 50)]
+    single = page(99, due=NOW_MINUTE, asked_ms=int(NOW_S * 1000) - 1000)
+    assert best([*bulk, single], 1)[0].page_id == 99
+
+
+def test_a_thousand_ties_all_get_their_turn() -> None:
+    """Trap 4: with batches of one, each page once."""
+    corpus = [page(number) for number in range(1, 1001)]
+    whole = as_rows(corpus)
+    turns = []
+    for _ in corpus:
+        [entry] = order.best(
+            [whole], routes(), np.array(DECLARED, dtype=np.int32), {}, now_s=NOW_S, cold_after=3, size=1
+        )
+        turns.append(entry.page_id)
+        whole.flags[np.searchsorted(whole.id, entry.page_id)] |= col.PARKED
+    assert turns == list(range(1, 1001))
+
+
+@given(corpora)
+def test_counts_are_what_counting_one_by_one_gives(corpus: list[Page]) -> None:
+    asked = {page.id: page.asked_ms for page in corpus if page.asked_ms}
+    counted = counts.count([as_rows(corpus)], routes(), asked, now_s=NOW_S, cold_after=COLD_AFTER)
+    alive = [page for page in corpus if not page.flags & col.DEAD]
+    due = [page for page in alive if page.due <= NOW_MINUTE]
+    assert (counted.held, counted.due) == (len(alive), len(due))
+    assert counted.claimable == sum(map(claimable, corpus))
+    assert counted.claimable + counted.parked + counted.backing_off + counted.paused == counted.due
+    for kind in PriorityClass:
+        assert counted.due_by_class[kind.label] == sum(class_of(page) is kind for page in due)
+    ahead = [page.due for page in alive if page.due > NOW_MINUTE]
+    assert counted.coming[0] == sum(minute <= NOW_MINUTE + 60 for minute in ahead)
+    assert sum(counted.coming) == len(ahead)
+    assert counted.oldest_due_minute == min((page.due for page in due), default=None)
+    assert counted.next_due_minute == min(ahead, default=None)
