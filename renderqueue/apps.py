@@ -16,7 +16,7 @@ class RenderqueueConfig(AppConfig):
         post_save.connect(_after_policy_save, sender="renderqueue.FleetPolicy")
 
 
-def _after_migrate(app_config: Any, **_: Any) -> None:
+def _after_migrate(app_config: Any, **kwargs: Any) -> None:
     """The tables of beat and ours exist: make sure of the policy's one row and of the periodic tasks."""
     from django.db import connection
 
@@ -32,7 +32,7 @@ def _after_migrate(app_config: Any, **_: Any) -> None:
     synchronise(policy)
 
 
-def _after_policy_save(instance: Any, **_: Any) -> None:
+def _after_policy_save(instance: Any, **kwargs: Any) -> None:
     from renderqueue.scheduling.periodic import synchronise
 
     synchronise(instance)
