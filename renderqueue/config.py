@@ -115,5 +115,6 @@ def _describe(error: ValidationError) -> str:
     for problem in error.errors():
         name = str(problem["loc"][0]) if problem["loc"] else "?"
         variable = name if name in ("DATABASE_URL", "BROKER_URL") else f"{ENV_PREFIX}{name.upper()}"
-        lines.append(f"  {variable} = {problem.get('input')!r}: {problem['msg']}")
+        rule = Config.model_fields[name.lower()].description if name.lower() in Config.model_fields else ""
+        lines.append(f"  {variable} = {problem.get('input')!r}: {problem['msg']}. ({rule})")
     return "\n".join(lines)
