@@ -18,7 +18,7 @@ from keeper.clock import KeeperClock
 from keeper.index import ScheduleIndex, WalkCounts
 from renderqueue.identity import GROUPS, PARTITIONS
 from renderqueue.scheduling.feed import send_marker
-from renderqueue.scheduling.walk import WalkedRange, WalkFailed, database_time_s, read_ranges
+from renderqueue.scheduling.walk import RANGE_ROWS, WalkedRange, WalkFailed, database_time_s, read_ranges
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,8 @@ def walk(
     markers: Markers,
     marker_channel: str,
     *,
-    between_ranges: Callable[[], None] = lambda: None,
+    range_rows: int = RANGE_ROWS,
+    after_read: Callable[[WalkedRange], None] = lambda walked: None,
 ) -> WalkResult:
     """Read the owned and listened groups once, and mend memory by what was read.
 
@@ -93,7 +94,8 @@ def walk(
        that range (F2). Markers are pipelined.
     4. After the last range the edges move to t0 + window, for the groups whose coverage did not break (W2b).
 
-    Raises WalkFailed, or psycopg.Error when the connection fails; the edges then stay where they are (W4).
+    `after_read` sees each range before its marker is sent. Raises WalkFailed, or psycopg.Error when the
+    connection fails; the edges then stay where they are (W4).
     """
     began_at = time.monotonic()
     t0_s = database_time_s(connection)
@@ -102,8 +104,24 @@ def walk(
     first_load = not index.edges.walked_once()
     began = index.begin_walk(t0_s)
     result = WalkResult(t0_s=t0_s, first_load=first_load)
+    pending: deque[tuple[str, WalkedRange]] = deque()
+
+    def merge_next() -> None:
+        marker, walked = pending.popleft()
+        markers.wait(marker, MARKER_WAIT_S)
+        index.merge(walked, began, clock.now_s(), result.counts)
+
     try:
-        _walk_ranges(index, connection, clock, markers, marker_channel, began, result, between_ranges)
+        for number, walked in enumerate(read_ranges(connection, _partitions(began), range_rows)):
+            after_read(walked)
+            marker = f"{t0_s}:{number}"
+            send_marker(connection, marker_channel, marker)
+            pending.append((marker, walked))
+            result.rows += len(walked.ids)
+            while len(pending) > RANGES_AHEAD or (pending and markers.has(pending[0][0])):
+                merge_next()
+        while pending:
+            merge_next()
     except BaseException:
         index.abandon_walk()
         raise
@@ -112,35 +130,6 @@ def walk(
         result.counts = WalkCounts(unschedulable=result.counts.unschedulable)
     result.seconds = time.monotonic() - began_at
     return result
-
-
-def _walk_ranges(
-    index: ScheduleIndex,
-    connection: psycopg.Connection[Any],
-    clock: KeeperClock,
-    markers: Markers,
-    marker_channel: str,
-    began: NDArray[np.int64],
-    result: WalkResult,
-    between_ranges: Callable[[], None],
-) -> None:
-    waiting: deque[tuple[str, WalkedRange]] = deque()
-
-    def merge_next() -> None:
-        marker, walked = waiting.popleft()
-        markers.wait(marker, MARKER_WAIT_S)
-        index.merge(walked, began, clock.now_s(), result.counts)
-        between_ranges()
-
-    for number, walked in enumerate(read_ranges(connection, _partitions(began))):
-        marker = f"{result.t0_s}:{number}"
-        send_marker(connection, marker_channel, marker)
-        waiting.append((marker, walked))
-        result.rows += len(walked.ids)
-        while waiting and (len(waiting) > RANGES_AHEAD or markers.has(waiting[0][0])):
-            merge_next()
-    while waiting:
-        merge_next()
 
 
 def _partitions(began: NDArray[np.int64]) -> list[int] | None:
