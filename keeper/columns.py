@@ -100,10 +100,30 @@ class Segment:
         self.rows = self._store.take(slice(0, count))
 
 
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where some of the ids asked for are: a segment's rows, which of the ids fall in it (`span`), their
+    positions there, and whether each is really there (`found`), dead or not. `base` + position is its place."""
+
+    rows: Rows
+    span: slice
+    positions: NDArray[np.intp]
+    found: NDArray[np.bool_]
+    base: int
+
+    def places(self) -> NDArray[np.int64]:
+        """The places of those found."""
+        return self.positions[self.found] + self.base
+
+
 class Columns:
-    """All rows, as a list of segments whose id ranges ascend."""
+    """All rows, as a list of segments whose id ranges ascend.
+
+    A row's *place* is its segment's number times SEGMENT_ROWS plus its position. Places ascend with ids and stay
+    while `moves` stays."""
 
     def __init__(self) -> None:
+        self.moves = 0
         self._segments: list[Segment] = []
         self._firsts: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
@@ -116,16 +136,30 @@ class Columns:
         for segment in self._segments:
             yield segment.rows
 
-    def find(self, ids: NDArray[np.int64]) -> Iterator[tuple[Rows, slice, NDArray[np.intp], NDArray[np.bool_]]]:
-        """Where sorted ids are: for each segment concerned its rows, which of `ids` fall in it, their
-        positions, and whether each is really there (dead or not)."""
+    def find(self, ids: NDArray[np.int64]) -> Iterator[Located]:
+        """Where sorted ids are, segment by segment."""
         for segment, start, stop in self._spans(ids):
             wanted = ids[start:stop]
             positions = np.searchsorted(segment.rows.id, wanted)
             inside = positions < segment.count
             found = inside.copy()
             found[inside] = segment.rows.id[positions[inside]] == wanted[inside]
-            yield segment.rows, slice(start, stop), positions, found
+            base = self._segments.index(segment) * SEGMENT_ROWS
+            yield Located(segment.rows, slice(start, stop), positions, found, base)
+
+    def at(self, places: NDArray[np.int64]) -> Rows:
+        """Copies of the rows at ascending places."""
+        numbers = places // SEGMENT_ROWS
+        parts = []
+        for number in range(int(numbers[0]), int(numbers[-1]) + 1) if len(places) else ():
+            start, stop = np.searchsorted(numbers, [number, number + 1])
+            if stop > start:
+                parts.append(self._segments[number].rows.take(places[start:stop] - number * SEGMENT_ROWS))
+        return concatenate(parts)
+
+    def end(self) -> int:
+        """The place behind the last row."""
+        return (len(self._segments) - 1) * SEGMENT_ROWS + self._segments[-1].count if self._segments else 0
 
     def insert(self, rows: Rows) -> None:
         """Take in rows whose ids are not there yet."""
@@ -136,6 +170,8 @@ class Columns:
             return
         behind_all = rows.id > self._last_id()
         inner = rows.take(~behind_all)
+        if len(inner):
+            self.moves += 1
         for segment, start, stop in list(self._spans(inner.id)):
             self._merge_into(segment, inner.take(slice(start, stop)))
         self._append(rows.take(behind_all))
@@ -156,6 +192,7 @@ class Columns:
             self._append(rows)
             self._index()
             return
+        self.moves += 1
         before: list[Segment] = []
         after: list[Segment] = []
         affected: list[Segment] = []
@@ -176,6 +213,7 @@ class Columns:
     def drop(self, unwanted_partition: NDArray[np.bool_]) -> int:
         """Forget every row whose partition is marked in a mask of all partitions. Returns how many live rows
         went."""
+        self.moves += 1
         gone = 0
         segments: list[Segment] = []
         for segment in self._segments:
@@ -188,10 +226,6 @@ class Columns:
         self._segments = segments
         self._index()
         return gone
-
-    def clear(self) -> None:
-        self._segments = []
-        self._index()
 
     def _last_id(self) -> int:
         return int(self._segments[-1].rows.id[-1])

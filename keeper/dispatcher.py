@@ -193,14 +193,14 @@ class Dispatcher:
             case _:
                 self._index.park([claimed.page_id], now_s + RETRY_S)
 
-    def _sites_without_room(self, now_s: float) -> set[int]:
+    def _sites_without_room(self, now_s: float) -> frozenset[int]:
         """Sites whose cap our own leases fill, and those that a claim found full a moment ago."""
         self._closed_sites = {site: until for site, until in self._closed_sites.items() if until > now_s}
         with self._wake:
             ours = Counter(held.site_id for held in self._held.values())
         rules = self._index.rules.sites
         full = {site for site, count in ours.items() if site in rules and count >= rules[site].concurrency_cap}
-        return full | set(self._closed_sites)
+        return frozenset(full | set(self._closed_sites))
 
     def _until_next(self, now_s: float) -> float:
         """Rows come due on whole minutes; parkings, backoffs and closed sites end at their own times."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import heapq
 import math
 import threading
-from collections.abc import Collection, Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,12 @@ from keeper import columns as col
 from keeper import counts, order
 from keeper.codes import CodeBook
 from keeper.columns import Columns, Rows
+from keeper.due_set import Choice, DueSet, OrderInputs
 from keeper.edge import GroupEdges
 from keeper.merge import RangeMerge, merge_range
 from renderqueue.identity import GROUPS, PARTITIONS
 from renderqueue.scheduling import feed
+from renderqueue.scheduling.priority import PriorityClass
 from renderqueue.scheduling.rules import Rules
 from renderqueue.scheduling.walk import WalkedRange
 
@@ -64,6 +66,8 @@ class ScheduleIndex:
         self.edges = GroupEdges()
         self.flow = Flow()
         self._columns = Columns()
+        self._due_set = DueSet()
+        self._inputs: OrderInputs | None = None
         self._route_book = CodeBook()
         self._declared_book = CodeBook(0)
         self._requests: dict[int, int] = {}
@@ -123,11 +127,12 @@ class ScheduleIndex:
             self._remember(events, now_s)
             inserted = admitted.copy()
             was_held = np.zeros(len(rows), dtype=np.bool_)
-            for held, span, positions, found in self._columns.find(rows.id):
-                inserted[span] &= ~found
-                where = positions[found]
-                was_held[span][found] = (held.flags[where] & col.DEAD) == 0
-                _overwrite(held, where, rows.take(span).take(found))
+            for at in self._columns.find(rows.id):
+                inserted[at.span] &= ~at.found
+                where = at.positions[at.found]
+                was_held[at.span][at.found] = (at.rows.flags[where] & col.DEAD) == 0
+                _overwrite(at.rows, where, rows.take(at.span).take(at.found))
+                self._due_set.touch(at.places())
             self.flow.added += int(np.count_nonzero(admitted & ~was_held))
             self.flow.rescheduled += int(np.count_nonzero(admitted & was_held))
             self.flow.removed += int(np.count_nonzero(~admitted & was_held))
@@ -259,8 +264,9 @@ class ScheduleIndex:
             if due_minute is None:
                 self._set_flag([page_id], col.DEAD, True)
                 return
-            for held, _, positions, found in self._columns.find(np.array([page_id], dtype=np.int64)):
-                held.due[positions[found]] = due_minute
+            for at in self._columns.find(np.array([page_id], dtype=np.int64)):
+                at.rows.due[at.positions[at.found]] = due_minute
+                self._due_set.touch(at.places())
 
     def tick(self, now_s: float) -> None:
         """End the parkings and backoffs whose time has come."""
@@ -285,29 +291,43 @@ class ScheduleIndex:
     def _set_flag(self, ids: list[int], flag: int, on: bool) -> None:
         if not ids:
             return
-        for held, _, positions, found in self._columns.find(np.array(ids, dtype=np.int64)):
-            where = positions[found]
-            held.flags[where] = held.flags[where] | flag if on else held.flags[where] & ~np.uint8(flag)
+        for at in self._columns.find(np.array(ids, dtype=np.int64)):
+            flags, where = at.rows.flags, at.positions[at.found]
+            flags[where] = flags[where] | flag if on else flags[where] & ~np.uint8(flag)
+            self._due_set.touch(at.places())
 
     # Questions
 
-    def best(self, size: int, now_s: float, closed_sites: Collection[int] = frozenset()) -> list[order.Entry]:
+    def choose(self, size: int, now_s: float, closed_sites: frozenset[int] = frozenset()) -> Choice:
         """The first `size` claimable pages in order, without those of sites that have no room now."""
         with self.lock:
             self.tick(now_s)
-            routes = self._routes
-            if closed_sites:
-                closed = np.isin(routes.site_id, list(closed_sites))
-                routes = replace(routes, paused=routes.paused | closed)
-            return order.best(
-                self._columns.segments(),
-                routes,
-                self._declared_s(),
-                self._requests,
-                now_s=now_s,
-                cold_after=self._rules.cold_after,
-                size=size,
+            return self._due_set.best(self._columns, self._order_inputs(), now_s, size, closed_sites)
+
+    def best(self, size: int, now_s: float, closed_sites: frozenset[int] = frozenset()) -> list[order.Entry]:
+        """`choose`, one object a page: for small sizes."""
+        with self.lock:
+            choice, routes = self.choose(size, now_s, closed_sites), self._routes
+        return [
+            order.Entry(
+                page_id=page_id,
+                priority_class=PriorityClass(kind),
+                lateness=lateness,
+                due_minute=due_minute,
+                interval_s=interval_s,
+                route_id=int(routes.route_id[code]),
+                site_id=int(routes.site_id[code]),
             )
+            for page_id, kind, lateness, due_minute, interval_s, code in zip(
+                choice.rows.id.tolist(),
+                choice.kinds.tolist(),
+                choice.lateness.tolist(),
+                choice.rows.due.tolist(),
+                choice.interval_s.tolist(),
+                choice.rows.route.tolist(),
+                strict=True,
+            )
+        ]
 
     def counts(self, now_s: float) -> counts.Counts:
         with self.lock:
@@ -326,10 +346,10 @@ class ScheduleIndex:
             parts = [rows.id[(rows.flags & col.DEAD) == 0] for rows in self._columns.segments()]
             return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
-    def memory_bytes(self) -> int:
-        """Bytes of the columns of the rows in memory, by their sizes; not the process's own figure."""
+    def memory_bytes(self) -> tuple[int, int]:
+        """Bytes of the columns of all rows in memory, and of the due set (W9), by their sizes."""
         with self.lock:
-            return len(self._columns) * col.BYTES_A_ROW
+            return len(self._columns) * col.BYTES_A_ROW, self._due_set.bytes
 
     # Derived
 
@@ -351,8 +371,19 @@ class ScheduleIndex:
         with self.lock:
             return any(int(route_id) not in self._rules.routes for route_id in self._route_book.values)
 
-    def _declared_s(self) -> NDArray[np.int32]:
-        return np.minimum(self._declared_book.values, MAX_SECONDS).astype(np.int32)
+    def _order_inputs(self) -> OrderInputs:
+        """The same object until a rule or a code table changes: the due set builds anew for a new one."""
+        inputs = self._inputs
+        if (
+            inputs is None
+            or inputs.routes is not self._routes
+            or len(inputs.declared_s) != len(self._declared_book)
+            or inputs.cold_after != self._rules.cold_after
+        ):
+            declared_s = np.minimum(self._declared_book.values, MAX_SECONDS).astype(np.int32)
+            inputs = OrderInputs(self._routes, declared_s, self._requests, self._rules.cold_after)
+            self._inputs = inputs
+        return inputs
 
     def _route_table(self) -> order.RouteTable:
         """The rules by route code. Rows of a route that the rules lack are shown as paused until they are read

@@ -1,13 +1,13 @@
 """The order of the due rows, as vector passes (D7, O1, O2). Pure: no Django, no clock.
 
 The scalar rules are `renderqueue.scheduling.priority` and `.intervals`; a test holds these passes against them.
-Class first; inside urgent the newest request, inside the others relative lateness; ties by the earlier
-deadline, then by id, so the order is total.
+Class first; inside urgent the newest request, inside the others relative lateness; ties by id, so the order is
+total. `keeper.due_set` keeps the rows that these rules choose from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,91 +77,3 @@ def requested(rows: Rows, requests: Mapping[int, int]) -> NDArray[np.int64]:
 def due(rows: Rows, now_minute: int) -> NDArray[np.bool_]:
     """Which rows are due, claimable or not."""
     return (rows.due <= now_minute) & ((rows.flags & DEAD) == 0)
-
-
-def best(
-    segments: Iterable[Rows],
-    routes: RouteTable,
-    declared_s: NDArray[np.int32],
-    requests: Mapping[int, int],
-    *,
-    now_s: float,
-    cold_after: int,
-    size: int,
-) -> list[Entry]:
-    """The first `size` claimable rows in order."""
-    now_minute = int(now_s // 60)
-    parts: list[tuple[NDArray[np.generic], ...]] = []
-    for rows in segments:
-        claimable = np.flatnonzero((rows.due <= now_minute) & ((rows.flags & WITHHELD) == 0))
-        if not len(claimable):
-            continue
-        candidates = rows.take(claimable)
-        open_routes = ~routes.paused[candidates.route]
-        if not open_routes.all():
-            candidates = candidates.take(open_routes)
-        parts.append(_first_of(candidates, routes, declared_s, requests, now_s, cold_after, size))
-    if not parts:
-        return []
-    ids, kinds, keys, lateness, minutes, seconds, route_codes = (
-        np.concatenate(column) for column in zip(*parts, strict=True)
-    )
-    order = np.lexsort((ids, minutes, keys, kinds))[:size]
-    return [
-        Entry(
-            page_id=int(ids[i]),
-            priority_class=PriorityClass(int(kinds[i])),
-            lateness=float(lateness[i]),
-            due_minute=int(minutes[i]),
-            interval_s=int(seconds[i]),
-            route_id=int(routes.route_id[int(route_codes[i])]),
-            site_id=int(routes.site_id[int(route_codes[i])]),
-        )
-        for i in order.tolist()
-    ]
-
-
-def _first_of(
-    rows: Rows,
-    routes: RouteTable,
-    declared_s: NDArray[np.int32],
-    requests: Mapping[int, int],
-    now_s: float,
-    cold_after: int,
-    size: int,
-) -> tuple[NDArray[np.generic], ...]:
-    """The best `size` rows of one segment with their keys; the smaller (class, key) goes first."""
-    asked = requested(rows, requests)
-    kinds = classes(rows, routes, asked, now_s, cold_after)
-    seconds = intervals(rows, routes, declared_s)
-    lateness = (now_s - rows.due.astype(np.float64) * 60) / seconds
-    keys = np.where(kinds == PriorityClass.URGENT, -asked.astype(np.float64), -lateness)
-    chosen = _smallest(kinds, keys, size)
-    return (
-        rows.id[chosen],
-        kinds[chosen],
-        keys[chosen],
-        lateness[chosen],
-        rows.due[chosen],
-        seconds[chosen],
-        rows.route[chosen],
-    )
-
-
-def _smallest(kinds: NDArray[np.uint8], keys: NDArray[np.float64], size: int) -> NDArray[np.intp]:
-    """Positions of at least the `size` smallest (class, key) pairs; all that tie with the last are included,
-    so that a later, full sort decides between them."""
-    if len(kinds) <= size:
-        return np.arange(len(kinds))
-    chosen: list[NDArray[np.intp]] = []
-    left = size
-    for kind in PriorityClass:
-        members = np.flatnonzero(kinds == kind)
-        if len(members) > left:
-            limit = np.partition(keys[members], left - 1)[left - 1]
-            members = members[keys[members] <= limit]
-        chosen.append(members)
-        left -= len(members)
-        if left <= 0:
-            break
-    return np.concatenate(chosen)

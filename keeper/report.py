@@ -17,6 +17,7 @@ while `exact` is true:
   held, due, claimable, parked, backing_off, paused, due_by_class, coming
                       see keeper.counts.Counts; parked includes what this node has in flight
   oldest_due_at, next_due_at
+  bytes, due_bytes    of the held rows and of the due set, shown apart because a window bounds only the first (W9)
   bound, leased, started
                       prefetch bound, pages leased by this node, those of them that have started
   walks               {finished, failed, last_at, last_rows, last_seconds, last_error, counts, repaired}

@@ -380,6 +380,7 @@ class Keeper:
         with self.index.lock:
             edge_s = self.index.edges.node_edge_s()
             loaded = self.index.edges.walked_once()
+        base_bytes, due_bytes = self.index.memory_bytes()
         in_flight = self.dispatcher.in_flight()
         complete = is_complete(loaded, now_s, edge_s)
         self._watch_edge(loaded, now_s, edge_s)
@@ -399,7 +400,8 @@ class Keeper:
             **{name: value for name, value in asdict(counted).items() if not name.endswith("_minute")},
             "oldest_due_at": _seconds(counted.oldest_due_minute),
             "next_due_at": _seconds(counted.next_due_minute),
-            "bytes": self.index.memory_bytes(),
+            "bytes": base_bytes,
+            "due_bytes": due_bytes,
             "bound": self.dispatcher.bound,
             "leased": len(in_flight),
             "started": sum(in_flight.values()),

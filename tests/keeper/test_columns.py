@@ -70,9 +70,9 @@ def test_the_store_holds_what_a_dictionary_would(steps: list[tuple[str, dict[int
         assert columns.range(low, high).id.tolist() == sorted(i for i in model if low < i <= high)
         asked = np.array(sorted(table), dtype=np.int64)
         found_ids = [
-            int(asked[span][position])
-            for _, span, _, found in columns.find(asked)
-            for position in np.flatnonzero(found).tolist()
+            int(asked[at.span][position])
+            for at in columns.find(asked)
+            for position in np.flatnonzero(at.found).tolist()
         ]
         assert found_ids == [page_id for page_id in sorted(table) if page_id in model]
 
@@ -80,8 +80,9 @@ def test_the_store_holds_what_a_dictionary_would(steps: list[tuple[str, dict[int
 def test_a_write_through_find_changes_the_store() -> None:
     columns = Columns()
     columns.insert(rows_of(dict.fromkeys(range(20), 1)))
-    for rows, _, positions, found in columns.find(np.array([3, 15, 99], dtype=np.int64)):
-        rows.due[positions[found]] = 7
+    for at in columns.find(np.array([3, 15, 99], dtype=np.int64)):
+        at.rows.due[at.positions[at.found]] = 7
+        assert columns.at(at.places()).due.tolist() == [7] * len(at.places())
     assert {page_id for page_id, due in content(columns).items() if due == 7} == {3, 15}
 
 

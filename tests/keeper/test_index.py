@@ -296,8 +296,8 @@ def test_a_change_of_a_routes_interval_reorders_at_once_and_moves_no_deadline() 
 def test_pages_of_a_closed_site_are_passed_over() -> None:
     index = ready_index()
     index.apply(event(1), NOW_S)
-    assert index.best(9, NOW_S, closed_sites={1}) == []
-    assert [entry.page_id for entry in index.best(9, NOW_S, closed_sites={2})] == [1]
+    assert index.best(9, NOW_S, closed_sites=frozenset({1})) == []
+    assert [entry.page_id for entry in index.best(9, NOW_S, closed_sites=frozenset({2}))] == [1]
 
 
 def test_requests_are_remembered_from_walks_and_ended_by_events() -> None:

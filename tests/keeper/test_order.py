@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keeper import columns as col
-from keeper import counts, order
-from keeper.columns import Rows
+from keeper import counts, due_set
+from keeper.columns import Columns, Rows
+from keeper.due_set import Choice, DueSet, OrderInputs
 from keeper.order import RouteTable
 from renderqueue.scheduling.intervals import effective_interval_s
 from renderqueue.scheduling.priority import PriorityClass, classify, relative_lateness
@@ -89,7 +91,7 @@ def rank(page: Page) -> tuple[float, ...]:
     )
     kind = class_of(page)
     lateness = relative_lateness(page.due * 60, interval, NOW_S)
-    return (kind, -page.asked_ms if kind is PriorityClass.URGENT else -lateness, page.due, page.id)
+    return (kind, -page.asked_ms if kind is PriorityClass.URGENT else -lateness, page.id)
 
 
 def claimable(page: Page) -> bool:
@@ -97,27 +99,64 @@ def claimable(page: Page) -> bool:
     return page.due <= NOW_MINUTE and not withheld and page.route != 3
 
 
-def best(corpus: list[Page], size: int, segments: int = 2) -> list[order.Entry]:
-    whole = as_rows(corpus)
-    cuts = np.array_split(np.arange(len(whole)), segments)
+def columns_of(corpus: list[Page]) -> Columns:
+    columns = Columns()
+    columns.insert(as_rows(corpus))
+    return columns
+
+
+def inputs_of(corpus: list[Page]) -> OrderInputs:
     asked = {page.id: page.asked_ms for page in corpus if page.asked_ms}
-    return order.best(
-        [whole.take(cut) for cut in cuts],
-        routes(),
-        np.array(DECLARED, dtype=np.int32),
-        asked,
-        now_s=NOW_S,
-        cold_after=COLD_AFTER,
-        size=size,
-    )
+    return OrderInputs(routes(), np.array(DECLARED, dtype=np.int32), asked, COLD_AFTER)
+
+
+def best(corpus: list[Page], size: int) -> Choice:
+    return DueSet().best(columns_of(corpus), inputs_of(corpus), NOW_S, size, frozenset())
+
+
+@pytest.fixture(autouse=True)
+def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the rows lie in several segments."""
+    monkeypatch.setattr(col, "SEGMENT_ROWS", 16)
+    monkeypatch.setattr(due_set, "SEGMENT_ROWS", 16)
 
 
 @given(corpora, st.integers(1, 70))
 def test_the_best_are_what_sorting_everything_by_the_scalar_rules_gives(corpus: list[Page], size: int) -> None:
     expected = sorted(filter(claimable, corpus), key=rank)[:size]
-    entries = best(corpus, size)
-    assert [entry.page_id for entry in entries] == [page.id for page in expected]
-    assert [entry.priority_class for entry in entries] == [class_of(page) for page in expected]
+    choice = best(corpus, size)
+    assert choice.rows.id.tolist() == [page.id for page in expected]
+    assert choice.kinds.tolist() == [class_of(page) for page in expected]
+
+
+@given(corpora, st.lists(st.tuples(st.lists(pages, max_size=8), st.integers(0, 3)), max_size=6))
+def test_a_due_set_that_is_kept_while_rows_change_chooses_what_a_new_one_would(
+    corpus: list[Page], rounds: list[tuple[list[Page], int]]
+) -> None:
+    columns, inputs, kept = columns_of(corpus), inputs_of(corpus), DueSet()
+    for changes, minutes in rounds:
+        now_s = NOW_S + 60 * minutes
+        assert kept.best(columns, inputs, now_s, 50, frozenset()).rows.id.tolist() == (
+            DueSet().best(columns, inputs, now_s, 50, frozenset()).rows.id.tolist()
+        )
+        changed = as_rows(list({page.id: page for page in changes}.values()))
+        new = np.ones(len(changed), dtype=np.bool_)
+        for at in columns.find(changed.id):
+            new[at.span] &= ~at.found
+            for name in ("due", "route", "declared", "flags", "failures"):
+                getattr(at.rows, name)[at.positions[at.found]] = getattr(changed, name)[at.span][at.found]
+            kept.touch(at.places())
+        columns.insert(changed.take(new))
+    assert kept.best(columns, inputs, NOW_S, 50, frozenset()).rows.id.tolist() == (
+        DueSet().best(columns, inputs, NOW_S, 50, frozenset()).rows.id.tolist()
+    )
+
+
+@given(corpora)
+def test_closed_sites_are_passed_over_before_the_cut(corpus: list[Page]) -> None:
+    open_pages = [page for page in corpus if claimable(page) and page.route != 2]
+    choice = DueSet().best(columns_of(corpus), inputs_of(corpus), NOW_S, 5, frozenset({2}))
+    assert choice.rows.id.tolist() == [page.id for page in sorted(open_pages, key=rank)[:5]]
 
 
 def page(page_id: int, **changes: int) -> Page:
@@ -127,33 +166,33 @@ def page(page_id: int, **changes: int) -> Page:
 
 def test_an_hourly_page_two_hours_late_goes_before_a_weekly_one_three_hours_late() -> None:
     hourly, weekly = page(1, due=NOW_MINUTE - 120, declared=1), page(2, due=NOW_MINUTE - 180, declared=2)
-    assert [entry.page_id for entry in best([weekly, hourly], 2)] == [1, 2]
+    assert best([weekly, hourly], 2).rows.id.tolist() == [1, 2]
 
 
 def test_lateness_divides_by_the_cadence_of_the_route_where_it_sets_one() -> None:
     """Trap 3: not by the declared cadence, which the route overrides."""
-    [entry] = best([page(1, route=1, declared=2)], 1)
-    assert entry.interval_s == 600
-    assert entry.lateness == (60 * 60 + 17) / 600
+    choice = best([page(1, route=1, declared=2)], 1)
+    assert choice.interval_s.tolist() == [600]
+    assert choice.lateness.tolist() == [(60 * 60 + 17) / 600]
 
 
 def test_a_single_request_after_a_bulk_one_goes_next() -> None:
     bulk = [page(number, asked_ms=int(NOW_S * 1000) - 60_000) for number in range(1, 50)]
     single = page(99, due=NOW_MINUTE, asked_ms=int(NOW_S * 1000) - 1000)
-    assert best([*bulk, single], 1)[0].page_id == 99
+    assert best([*bulk, single], 1).rows.id.tolist() == [99]
 
 
 def test_a_thousand_ties_all_get_their_turn() -> None:
     """Trap 4: with batches of one, each page once."""
     corpus = [page(number) for number in range(1, 1001)]
-    whole = as_rows(corpus)
+    columns, inputs, kept = columns_of(corpus), inputs_of(corpus), DueSet()
     turns = []
     for _ in corpus:
-        [entry] = order.best(
-            [whole], routes(), np.array(DECLARED, dtype=np.int32), {}, now_s=NOW_S, cold_after=3, size=1
-        )
-        turns.append(entry.page_id)
-        whole.flags[np.searchsorted(whole.id, entry.page_id)] |= col.PARKED
+        choice = kept.best(columns, inputs, NOW_S, 1, frozenset())
+        turns.extend(choice.rows.id.tolist())
+        for at in columns.find(choice.rows.id):
+            at.rows.flags[at.positions] |= col.PARKED
+            kept.touch(at.places())
     assert turns == list(range(1, 1001))
 
 

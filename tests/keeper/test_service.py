@@ -151,7 +151,7 @@ def test_pausing_a_site_stops_its_claims_at_once_and_resuming_continues(start: A
 
 
 def test_a_window_set_while_running_moves_the_edge_and_widening_walks(start: Any) -> None:
-    FleetPolicy.objects.create(id=1)
+    FleetPolicy.objects.get_or_create(id=1)
     node = start()
     eventually(node.complete)
     assert node.keeper.document()["edge_infinite"]
