@@ -54,35 +54,10 @@ def measure(url: str, connection: psycopg.Connection[Any], rows: int, runs: int)
 
 def _walk(url: str, connection: psycopg.Connection[Any]) -> None:
     """A first load, as a node does it: rules, feed, ranges, markers, merge."""
-    import threading
+    from bench.node import BenchNode
 
-    from keeper.clock import KeeperClock
-    from keeper.index import ScheduleIndex
-    from keeper.walker import Markers, walk
-    from renderqueue.identity import GROUPS
-    from renderqueue.scheduling.feed import FeedListener, Marked
-    from renderqueue.scheduling.rules import load_rules
-
-    index, markers, done = ScheduleIndex(load_rules(connection)), Markers(), threading.Event()
-    with FeedListener(url, "rq_node_bench") as listener:
-        index.gain(range(GROUPS))
-        listener.listen(range(GROUPS))
-        index.edges.feed_opened(range(GROUPS))
-
-        def pump() -> None:
-            while not done.is_set():
-                for event in listener.receive(timeout_s=1):
-                    if isinstance(event, Marked):
-                        markers.arrived(event.marker)
-
-        thread = threading.Thread(target=pump)
-        thread.start()
-        try:
-            walk(index, connection, KeeperClock(), markers, "rq_node_bench")
-        finally:
-            done.set()
-            listener.wake()
-            thread.join()
+    with BenchNode(url, connection) as node:
+        node.walk()
 
 
 def _read(connection: psycopg.Connection[Any]) -> None:
