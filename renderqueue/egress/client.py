@@ -20,9 +20,9 @@ from renderqueue.egress.decoding import EncodingError, decoder_for
 from renderqueue.egress.policy import EgressPolicy
 from renderqueue.egress.proxy import EgressListener, Resolver, egress_listener
 
-USER_AGENT = "renderqueue"
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 FOLLOWED_REDIRECTS = 5
+_DEFAULT_HEADERS = {"accept": "*/*", "user-agent": "renderqueue"}
 _CREDENTIALS = ("authorization", "cookie", "proxy-authorization")
 _TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")
 
@@ -173,15 +173,15 @@ class _Exchange:
             raise FetchFailed(Problem.TIMEOUT, current[-1], message) from None
 
     async def _hops(self, hops: list[str], listener: EgressListener, sink: Callable[[bytes], object]) -> Downloaded:
-        headers = {"user-agent": USER_AGENT, **{name.lower(): value for name, value in self.headers.items()}}
+        headers = {**_DEFAULT_HEADERS, **{name.lower(): value for name, value in self.headers.items()}}
         headers["accept-encoding"] = "gzip"
-        async with httpx.AsyncClient(
-            proxy=listener.url, trust_env=False, verify=_tls(), timeout=self.timeout_s, follow_redirects=False
-        ) as client:
+        # The transport instead of a client: a client refuses redirects that it cannot follow, even when it is
+        # told not to follow any.
+        async with httpx.AsyncHTTPTransport(proxy=listener.url, trust_env=False, verify=_tls()) as transport:
             while True:
                 target = _parsed(hops[-1])
                 try:
-                    answer = await self._hop(client, target, headers, sink)
+                    answer = await self._hop(transport, target, headers, sink)
                 except httpx.HTTPError as error:
                     raise _explained(error, hops[-1], listener) from error
                 if isinstance(answer, Downloaded):
@@ -195,18 +195,24 @@ class _Exchange:
 
     async def _hop(
         self,
-        client: httpx.AsyncClient,
+        transport: httpx.AsyncHTTPTransport,
         target: httpx.URL,
         headers: dict[str, str],
         sink: Callable[[bytes], object],
     ) -> Downloaded | httpx.URL:
         """One request: the answer, or where it redirects to."""
-        async with client.stream(self.method, target, headers=headers) as response:
+        timeout = httpx.Timeout(self.timeout_s).as_dict()
+        request = httpx.Request(self.method, target, headers=headers, extensions={"timeout": timeout})
+        response = await transport.handle_async_request(request)
+        response.request = request
+        try:
             if response.status_code in REDIRECTS and "location" in response.headers and self.redirects:
                 return _joined(target, response.headers["location"])
             size = await self._body(response, sink)
-            kept = [(name, value) for name, value in response.headers.multi_items() if name not in _TRANSFER_HEADERS]
-            return Downloaded(response.status_code, httpx.Headers(kept), size, str(target))
+        finally:
+            await response.aclose()
+        kept = [(name, value) for name, value in response.headers.multi_items() if name not in _TRANSFER_HEADERS]
+        return Downloaded(response.status_code, httpx.Headers(kept), size, str(target))
 
     async def _body(self, response: httpx.Response, sink: Callable[[bytes], object]) -> int:
         url = str(response.request.url)
