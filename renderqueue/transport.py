@@ -52,7 +52,7 @@ def broker_settings(broker_url: str, data_dir: Path) -> dict[str, Any]:
     if not broker_url.startswith(FILESYSTEM_SCHEME):
         return {"broker_url": broker_url, "broker_transport_options": REDIS_OPTIONS}
     return {
-        "broker_url": f"{FILESYSTEM_SCHEME}localhost",
+        "broker_url": FILESYSTEM_SCHEME,
         "broker_transport": f"{__name__}:Transport",
         "broker_transport_options": {
             "folder": str(broker_folder(data_dir)),
@@ -220,6 +220,10 @@ class Transport(virtual.Transport):
         self.folder = Path(client.transport_options["folder"])
         _private(self.folder)
         self.state = self._states.setdefault(self.folder, virtual.BrokerState())
+
+    @property
+    def default_connection_params(self) -> dict[str, Any]:
+        return {"port": self.default_port, "hostname": None}  # there is no host to fall back to, or to warn of
 
     def driver_version(self) -> str:
         return "1"

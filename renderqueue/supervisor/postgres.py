@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -70,7 +70,7 @@ class EmbeddedPostgres:
         self._temporary = temporary
         self._system_dir = system_dir
         self._layout: Layout | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
         self._lock: IO[str] | None = None
         self._bin = Path()
 
@@ -83,14 +83,17 @@ class EmbeddedPostgres:
     @property
     def pid(self) -> int | None:
         """The server's process id while it runs."""
-        return self._process.pid if self._process and self._process.poll() is None else None
+        return self.process.pid if self.process and self.process.poll() is None else None
 
     @property
     def url(self) -> str:
         return self._url(DATABASE)
 
-    def start(self) -> str:
-        """Start the server, make the cluster and the database if they are missing, and return the URL."""
+    def start(self, stop_requested: Callable[[], bool] = lambda: False) -> str:
+        """Start the server, make the cluster and the database if they are missing, and return the URL.
+
+        Waiting for a server that recovers may take minutes; `stop_requested` ends it with an error.
+        """
         if self.pid:
             return self.url
         self._bin = binaries_for(self.layout.account, self._system_dir)
@@ -100,7 +103,7 @@ class EmbeddedPostgres:
             stop_leftover(self.layout.data)
             self._ensure_cluster()
             self._launch()
-            self._wait_until_ready()
+            self._wait_until_ready(stop_requested)
             self._ensure_database()
         except BaseException:
             self.stop()
@@ -109,9 +112,9 @@ class EmbeddedPostgres:
 
     def stop(self) -> None:
         """Stop the server: fast shutdown, then an immediate one, then a kill. Harmless when stopped."""
-        if self._process:
-            _end(self._process)
-            self._process = None
+        if self.process:
+            _end(self.process)
+            self.process = None
         if self._temporary and self._lock:
             shutil.rmtree(self.layout.home, ignore_errors=True)
         if self._lock:
@@ -194,12 +197,12 @@ class EmbeddedPostgres:
             log.replace(log.with_suffix(".log.1"))
         with log.open("ab") as output:
             # Its own session: Ctrl-C in the terminal is for the supervisor, which stops the database last.
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 command, stdout=output, stderr=output, start_new_session=True, **self._as_account()
             )
 
-    def _wait_until_ready(self) -> None:
-        assert self._process is not None
+    def _wait_until_ready(self, stop_requested: Callable[[], bool]) -> None:
+        assert self.process is not None
         deadline = time.monotonic() + START_TIMEOUT_S + RECOVERY_TIMEOUT_S
         while True:
             try:
@@ -209,8 +212,10 @@ class EmbeddedPostgres:
             else:
                 return
             with contextlib.suppress(subprocess.TimeoutExpired):
-                code = self._process.wait(0.05)
+                code = self.process.wait(0.05)
                 raise EmbeddedPostgresError(f"Postgres ended with code {code} while starting. {self._log_tail()}")
+            if stop_requested():
+                raise EmbeddedPostgresError("Postgres was asked to stop while it started.")
             if time.monotonic() > deadline:
                 waited_s = START_TIMEOUT_S + RECOVERY_TIMEOUT_S
                 raise EmbeddedPostgresError(
