@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from django.http import HttpRequest, HttpResponse
 
+from renderqueue.egress.client import Fetched, FetchFailed, fetch
+from renderqueue.egress.policy import EgressPolicy
 from renderqueue.identity import ParsedUrl, parse_url
 from renderqueue.models import Site
 from renderqueue.serving.copy_response import absolute
 from renderqueue.serving.origin_slots import OriginBusy, OriginSlots
-
-if TYPE_CHECKING:
-    from renderqueue.egress.client import Fetched
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +56,6 @@ class OriginUnavailable(Exception):
 async def fetch_from_origin(request: HttpRequest, site: Site, parsed: ParsedUrl, slots: OriginSlots) -> Fetched:
     """Fetch the requested URL, with its whole query, from the site's origin. Raises OriginUnavailable when there
     is no free slot or no usable answer; an answer with an error status is an answer (F38)."""
-    from renderqueue.egress.client import FetchFailed, fetch
-    from renderqueue.egress.policy import EgressPolicy
-
     url = ParsedUrl(*_origin_of(site), parsed.path, parsed.query).url
     headers = {name: request.headers[name] for name in SENT_HEADERS if name in request.headers}
     try:
@@ -72,6 +67,7 @@ async def fetch_from_origin(request: HttpRequest, site: Site, parsed: ParsedUrl,
                 timeout_s=TIMEOUT_S,
                 headers={**headers, FETCH_HEADER: "1"},
                 follow_same_policy_redirects=0,
+                method="HEAD" if request.method == "HEAD" else "GET",
             )
     except OriginBusy:
         reason = f"{slots.per_site} requests of {site.name} already wait for its origin."
@@ -83,14 +79,15 @@ async def fetch_from_origin(request: HttpRequest, site: Site, parsed: ParsedUrl,
 
 def origin_response(request: HttpRequest, fetched: Fetched) -> HttpResponse:
     """The origin's status and body with the headers that concern a crawler; a Location is made absolute."""
-    response = HttpResponse(b"" if request.method == "HEAD" else fetched.body, status=fetched.status)
+    response = HttpResponse(fetched.body, status=fetched.status)
     del response.headers["Content-Type"]
     for name, value in fetched.headers.items():
         if name.lower() in RETURNED_HEADERS:
             response.headers[name] = value
         elif name.lower() == "location":
             response.headers["Location"] = absolute(value, fetched.url)
-    response.headers["Content-Length"] = str(len(fetched.body))
+    if request.method != "HEAD":
+        response.headers["Content-Length"] = str(len(fetched.body))
     return response
 
 
