@@ -11,12 +11,19 @@ class CodeBook:
 
     def __init__(self, *known: int) -> None:
         self.values: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._codes: dict[int, int] = {}
         self._sorted = self.values
         self._sorted_codes: NDArray[np.int32] = np.empty(0, dtype=np.int32)
         self._add(list(known))
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def code(self, value: int) -> int:
+        """The code of one value; a new value gets one."""
+        if value not in self._codes:
+            self._add([value])
+        return self._codes[value]
 
     def encode(self, values: NDArray[np.int64]) -> NDArray[np.int32]:
         """The code of each value; new values get one."""
@@ -34,6 +41,7 @@ class CodeBook:
 
     def _add(self, values: list[int]) -> None:
         self.values = np.concatenate([self.values, np.array(values, dtype=np.int64)])
+        self._codes = {value: code for code, value in enumerate(self.values.tolist())}
         order = np.argsort(self.values, kind="stable")
         self._sorted = self.values[order]
         self._sorted_codes = order.astype(np.int32)

@@ -7,9 +7,10 @@ it costs no memory. A row that left is marked DEAD in place and swept out when i
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +126,7 @@ class Columns:
     def __init__(self) -> None:
         self.moves = 0
         self._segments: list[Segment] = []
+        self._first_ids: list[int] = []
         self._firsts: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
     def __len__(self) -> int:
@@ -156,6 +158,29 @@ class Columns:
             if stop > start:
                 parts.append(self._segments[number].rows.take(places[start:stop] - number * SEGMENT_ROWS))
         return concatenate(parts)
+
+    def values(self, column: str, places: NDArray[np.int32]) -> NDArray[Any]:
+        """One column's values at places in any order."""
+        if len(self._segments) == 1:
+            return getattr(self._segments[0].rows, column)[places]
+        numbers = places // SEGMENT_ROWS
+        values: NDArray[Any] = np.empty(len(places), dtype=COLUMN_TYPES[column])
+        for number, segment in enumerate(self._segments):
+            here = numbers == number
+            if here.any():
+                values[here] = getattr(segment.rows, column)[places[here] - number * SEGMENT_ROWS]
+        return values
+
+    def locate(self, page_id: int) -> tuple[Rows, int, int] | None:
+        """A row's segment, its position there and its place; None if it is not there, dead or not."""
+        if not self._segments:
+            return None
+        number = max(bisect_right(self._first_ids, page_id) - 1, 0)
+        rows = self._segments[number].rows
+        position = int(rows.id.searchsorted(page_id))
+        if position == len(rows.id) or rows.id[position] != page_id:
+            return None
+        return rows, position, number * SEGMENT_ROWS + position
 
     def end(self) -> int:
         """The place behind the last row."""
@@ -261,7 +286,8 @@ class Columns:
         self._index()
 
     def _index(self) -> None:
-        self._firsts = np.array([int(segment.rows.id[0]) for segment in self._segments], dtype=np.int64)
+        self._first_ids = [int(segment.rows.id[0]) for segment in self._segments]
+        self._firsts = np.array(self._first_ids, dtype=np.int64)
 
 
 def _as_segments(rows: Rows, reuse: list[Segment] | None = None, fill: int | None = None) -> list[Segment]:

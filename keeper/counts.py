@@ -1,26 +1,29 @@
-"""Counts over the held rows, as vector passes. Pure: no Django, no clock."""
+"""Counts over the held rows. What is due comes from the due set, what is coming from one pass over the deadlines.
+Pure: no Django, no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keeper.columns import BACKING_OFF, DEAD, PARKED, Rows
-from keeper.order import RouteTable, classes, due, requested
+from keeper.columns import DEAD, Rows
+from keeper.due_set import CLASS_BITS, IS_BACKING_OFF, IS_PARKED, IS_PAUSED, NOT_DUE, DueSet
 from renderqueue.scheduling.priority import PriorityClass
 
 HOURS_AHEAD = 24
+MINUTES_AHEAD = HOURS_AHEAD * 60
 
 
 @dataclass(slots=True)
 class Counts:
     """Rows held and due, by what they are and by what keeps them from being claimed.
 
-    `due_by_class` covers every due row. `claimable` + `parked` + `backing_off` + `paused` = `due`. `coming` has
-    the rows not yet due per hour ahead: element 0 is the next 60 minutes.
+    `due_by_class` covers every due row. `claimable` + `parked` + `backing_off` + `paused` = `due`; of several
+    reasons the first in that order counts. `coming` has the rows not yet due per hour ahead: element 0 is the next
+    60 minutes.
     """
 
     held: int = 0
@@ -35,56 +38,48 @@ class Counts:
     next_due_minute: int | None = None
 
 
-def count(
-    segments: Iterable[Rows],
-    routes: RouteTable,
-    requests: Mapping[int, int],
-    *,
-    now_s: float,
-    cold_after: int,
-) -> Counts:
-    """One pass over all held rows; what is due is looked at more closely."""
-    counts = Counts()
-    now_minute = int(now_s // 60)
-    by_class = np.zeros(len(PriorityClass), dtype=np.int64)
-    coming = np.zeros(HOURS_AHEAD, dtype=np.int64)
-    for rows in segments:
-        alive = (rows.flags & DEAD) == 0
-        counts.held += int(np.count_nonzero(alive))
-        _count_coming(rows, alive, now_minute, coming, counts)
-        late = rows.take(np.flatnonzero(due(rows, now_minute)))
-        if not len(late):
-            continue
-        kinds = classes(late, routes, requested(late, requests), now_s, cold_after)
-        by_class += np.bincount(kinds, minlength=len(PriorityClass))
-        _count_due(late, routes, counts)
-    counts.due_by_class = {kind.label: int(by_class[kind]) for kind in PriorityClass}
-    counts.coming = coming.tolist()
+def count(segments: Iterable[Rows], due_set: DueSet, now_s: float) -> Counts:
+    """`due_set` must have been refreshed for this moment."""
+    counts = Counts(oldest_due_minute=due_set.oldest_due())
+    _count_due(due_set.tally(), counts)
+    _count_coming(segments, int(now_s // 60), counts)
     return counts
 
 
-def _count_due(late: Rows, routes: RouteTable, counts: Counts) -> None:
-    parked = (late.flags & PARKED) != 0
-    backing_off = ~parked & ((late.flags & BACKING_OFF) != 0)
-    paused = ~parked & ~backing_off & routes.paused[late.route]
-    counts.due += len(late)
-    counts.parked += int(np.count_nonzero(parked))
-    counts.backing_off += int(np.count_nonzero(backing_off))
-    counts.paused += int(np.count_nonzero(paused))
-    counts.claimable = counts.due - counts.parked - counts.backing_off - counts.paused
-    oldest = int(late.due.min())
-    if counts.oldest_due_minute is None or oldest < counts.oldest_due_minute:
-        counts.oldest_due_minute = oldest
+def _count_due(tally: NDArray[np.int64], counts: Counts) -> None:
+    for kind, rows in enumerate(tally[:NOT_DUE].tolist()):
+        if not rows:
+            continue
+        counts.due += rows
+        counts.due_by_class[PriorityClass(kind & CLASS_BITS).label] += rows
+        if kind & IS_PARKED:
+            counts.parked += rows
+        elif kind & IS_BACKING_OFF:
+            counts.backing_off += rows
+        elif kind & IS_PAUSED:
+            counts.paused += rows
+        else:
+            counts.claimable += rows
 
 
-def _count_coming(
-    rows: Rows, alive: NDArray[np.bool_], now_minute: int, coming: NDArray[np.int64], counts: Counts
-) -> None:
-    minutes = rows.due[alive & (rows.due > now_minute)]
-    if not len(minutes):
-        return
-    soonest = int(minutes.min())
-    if counts.next_due_minute is None or soonest < counts.next_due_minute:
-        counts.next_due_minute = soonest
-    hours = (minutes - now_minute - 1) // 60
-    coming += np.bincount(hours[hours < HOURS_AHEAD], minlength=HOURS_AHEAD)
+def _count_coming(segments: Iterable[Rows], now_minute: int, counts: Counts) -> None:
+    """By minute for a day, then summed by hour: rows further ahead fall out of one unsigned comparison."""
+    by_minute = np.zeros(MINUTES_AHEAD, dtype=np.int64)
+    later: int | None = None
+    for rows in segments:
+        dead = (rows.flags & DEAD) != 0
+        some_dead = bool(dead.any())
+        counts.held += len(rows) - (int(np.count_nonzero(dead)) if some_dead else 0)
+        ahead = (rows.due - np.int32(now_minute + 1)).view(np.uint32)
+        if some_dead:
+            ahead[dead] = np.uint32(2**31)
+        within = ahead[ahead < MINUTES_AHEAD]
+        by_minute += np.bincount(within, minlength=MINUTES_AHEAD)
+        if not len(within):
+            beyond = int(ahead.min(initial=2**31)) if len(ahead) else 2**31
+            if beyond < 2**31:
+                later = beyond if later is None else min(later, beyond)
+    counts.coming = by_minute.reshape(HOURS_AHEAD, 60).sum(axis=1).tolist()
+    soonest = np.flatnonzero(by_minute)
+    offset = int(soonest[0]) if len(soonest) else later
+    counts.next_due_minute = None if offset is None else now_minute + 1 + offset

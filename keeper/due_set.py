@@ -1,8 +1,11 @@
 """The due rows, kept apart from all others, so that choosing never passes over the whole base (K3).
 
-13 bytes a due row: place, deadline, inverse cadence, kind. It is built once a minute (rows come due on whole
-minutes) and whenever places moved; in between, rows that events touched are looked at one by one. Pure: no
-Django, no clock, no lock.
+13 bytes a due row: place, deadline, cadence, kind. It is built once a minute (rows come due on whole minutes) and
+whenever places moved; in between, rows that events touched are looked at one by one. Pure: no Django, no clock,
+no lock.
+
+A kind is a class plus what withholds the row from being claimed, so that the claimable rows of a class are those
+whose kind is the class itself.
 """
 
 from __future__ import annotations
@@ -13,13 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from keeper.columns import SEGMENT_ROWS, Columns, Rows, concatenate
-from keeper.order import WITHHELD, RouteTable, classes, due, intervals, requested
+from keeper.columns import BACKING_OFF, PARKED, SEGMENT_ROWS, Columns, Rows, concatenate
+from keeper.order import RouteTable, classes, due, intervals, requested
 from renderqueue.scheduling.priority import PriorityClass
 
-HELD_BACK = len(PriorityClass)
-"""The kind of a row that is due but withheld: parked, backing off, or of a paused route."""
-NOT_DUE = HELD_BACK + 1
+IS_PARKED, IS_BACKING_OFF, IS_PAUSED = 4, 8, 16
+NOT_DUE = 255
+CLASS_BITS = 3
 TOUCHED_LIMIT = 20_000
 """More touched rows than this, and building anew is cheaper."""
 
@@ -37,15 +40,17 @@ class OrderInputs:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Claimable rows in order, as parallel arrays; `rows` are copies."""
+    """Claimable rows in order, as parallel arrays. `route` is a code; `kinds` are classes."""
 
-    rows: Rows
+    ids: NDArray[np.int64]
     kinds: NDArray[np.uint8]
     lateness: NDArray[np.float64]
+    due: NDArray[np.int32]
     interval_s: NDArray[np.int32]
+    route: NDArray[np.int32]
 
     def __len__(self) -> int:
-        return len(self.kinds)
+        return len(self.ids)
 
 
 class DueSet:
@@ -54,9 +59,9 @@ class DueSet:
     def __init__(self) -> None:
         self._place: NDArray[np.int32] = np.empty(0, dtype=np.int32)
         self._due: NDArray[np.int32] = np.empty(0, dtype=np.int32)
-        self._inverse: NDArray[np.float32] = np.empty(0, dtype=np.float32)
+        self._interval: NDArray[np.int32] = np.empty(0, dtype=np.int32)
         self._kind: NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
-        self._touched: list[NDArray[np.int64]] = []
+        self._touched: list[NDArray[np.int64] | list[int]] = []
         self._touched_count = 0
         self._built_for: tuple[int, int, OrderInputs] | None = None
         self._end = 0
@@ -66,13 +71,12 @@ class DueSet:
 
     @property
     def bytes(self) -> int:
-        return sum(column.nbytes for column in (self._place, self._due, self._inverse, self._kind))
+        return sum(column.nbytes for column in (self._place, self._due, self._interval, self._kind))
 
-    def touch(self, places: NDArray[np.int64]) -> None:
+    def touch(self, places: NDArray[np.int64] | list[int]) -> None:
         """The rows at these places changed."""
-        if len(places):
-            self._touched.append(places)
-            self._touched_count += len(places)
+        self._touched.append(places)
+        self._touched_count += len(places)
 
     def refresh(self, columns: Columns, inputs: OrderInputs, now_s: float) -> None:
         """Make it true for this moment."""
@@ -94,12 +98,7 @@ class DueSet:
         """The first `size` claimable rows in order (D7): class, then newest request or relative lateness, then
         id. Rows of closed sites are passed over before the cut."""
         self.refresh(columns, inputs, now_s)
-        kinds = self._kind
-        if closed:
-            kinds = self._without_closed(columns, inputs.routes, closed)
-        age = (int(now_s // 60) - self._due).astype(np.float32)
-        age += np.float32(now_s % 60 / 60)
-        lateness = age * self._inverse
+        kinds = self._without_closed(columns, inputs.routes, closed) if closed else self._kind
         chosen: list[NDArray[np.intp]] = []
         left = size
         for kind in PriorityClass:
@@ -107,12 +106,21 @@ class DueSet:
             if kind is PriorityClass.URGENT:
                 members = self._newest_first(columns, inputs, members)[:left]
             else:
-                members = self._latest_first(columns, inputs, members, lateness, now_s, left)
+                members = self._latest_first(members, now_s, left)
             chosen.append(members)
             left -= len(members)
             if left <= 0:
                 break
-        return self._choice(columns, inputs, np.concatenate(chosen), now_s)
+        return self._choice(columns, np.concatenate(chosen), now_s)
+
+    def tally(self) -> NDArray[np.int64]:
+        """How many rows there are of each kind; the last element, NOT_DUE, means nothing."""
+        return np.bincount(self._kind, minlength=NOT_DUE + 1)
+
+    def oldest_due(self) -> int | None:
+        """The earliest deadline of a due row, minutes since 1970."""
+        minutes = self._due[self._kind != NOT_DUE]
+        return int(minutes.min()) if len(minutes) else None
 
     def _build(self, columns: Columns, inputs: OrderInputs, now_s: float) -> None:
         now_minute = int(now_s // 60)
@@ -125,81 +133,72 @@ class DueSet:
         rows = concatenate(parts)
         self._place = (np.concatenate(places) if places else np.empty(0)).astype(np.int32)
         self._due = rows.due
-        self._inverse, self._kind = _measure(rows, inputs, now_s)
+        self._interval, self._kind = _measure(rows, inputs, now_s)
 
     def _look_again(self, columns: Columns, inputs: OrderInputs, now_s: float) -> None:
         if not self._touched:
             return
-        places = np.concatenate(self._touched)
-        if len(places) > 1:
-            places = np.unique(places)
+        places = np.unique(np.concatenate(self._touched).astype(np.int64))
         rows = columns.at(places)
-        inverse, kind = _measure(rows, inputs, now_s)
+        interval, kind = _measure(rows, inputs, now_s)
         kind[~due(rows, int(now_s // 60))] = NOT_DUE
         at = np.searchsorted(self._place, places)
         known = np.zeros(len(places), dtype=np.bool_)
         inside = at < len(self._place)
         known[inside] = self._place[at[inside]] == places[inside]
-        self._due[at[known]], self._inverse[at[known]] = rows.due[known], inverse[known]
+        self._due[at[known]], self._interval[at[known]] = rows.due[known], interval[known]
         self._kind[at[known]] = kind[known]
         new = ~known & (kind != NOT_DUE)
         if new.any():
             self._place = np.insert(self._place, at[new], places[new])
             self._due = np.insert(self._due, at[new], rows.due[new])
-            self._inverse = np.insert(self._inverse, at[new], inverse[new])
+            self._interval = np.insert(self._interval, at[new], interval[new])
             self._kind = np.insert(self._kind, at[new], kind[new])
 
     def _without_closed(self, columns: Columns, routes: RouteTable, closed: frozenset[int]) -> NDArray[np.uint8]:
         shut = np.isin(routes.site_id, list(closed))
-        codes = columns.at(self._place.astype(np.int64)).route
-        return np.where(shut[codes], np.uint8(HELD_BACK), self._kind)
+        return np.where(shut[columns.values("route", self._place)], np.uint8(NOT_DUE), self._kind)
 
     def _newest_first(self, columns: Columns, inputs: OrderInputs, members: NDArray[np.intp]) -> NDArray[np.intp]:
         if len(members) < 2:
             return members
-        ids = columns.at(self._place[members].astype(np.int64)).id
-        asked = np.array([inputs.requests.get(page_id, 0) for page_id in ids.tolist()], dtype=np.int64)
+        ids = columns.values("id", self._place[members]).tolist()
+        asked = np.array([inputs.requests.get(page_id, 0) for page_id in ids], dtype=np.int64)
         return members[np.argsort(-asked, kind="stable")]
 
-    def _latest_first(
-        self,
-        columns: Columns,
-        inputs: OrderInputs,
-        members: NDArray[np.intp],
-        lateness: NDArray[np.float32],
-        now_s: float,
-        size: int,
-    ) -> NDArray[np.intp]:
-        """Cut by single precision, keeping all that tie with the last, then sort exactly. Members ascend by
+    def _latest_first(self, members: NDArray[np.intp], now_s: float, size: int) -> NDArray[np.intp]:
+        """Cut in single precision, keeping all that tie with the last, then sort exactly. Members ascend by
         place, so a stable sort breaks ties by id."""
         if len(members) > size:
-            scores = lateness[members]
+            age = (int(now_s // 60) - self._due[members]).astype(np.float32)
+            age += np.float32(now_s % 60 / 60)
+            age /= self._interval[members].astype(np.float32)
             cut = len(members) - size
-            members = members[scores >= np.partition(scores, cut)[cut]]
-        exact = _lateness(columns.at(self._place[members].astype(np.int64)), inputs, now_s)[0]
-        return members[np.argsort(-exact, kind="stable")[:size]]
+            members = members[age >= np.partition(age, cut)[cut]]
+        return members[np.argsort(-self._lateness(members, now_s), kind="stable")[:size]]
 
-    def _choice(self, columns: Columns, inputs: OrderInputs, chosen: NDArray[np.intp], now_s: float) -> Choice:
-        places = self._place[chosen].astype(np.int64)
-        ascending = np.argsort(places)
-        back = np.empty_like(ascending)
-        back[ascending] = np.arange(len(ascending))
-        rows = columns.at(places[ascending]).take(back)
-        lateness, seconds = _lateness(rows, inputs, now_s)
-        return Choice(rows, self._kind[chosen], lateness, seconds)
+    def _lateness(self, members: NDArray[np.intp], now_s: float) -> NDArray[np.float64]:
+        return (now_s - self._due[members].astype(np.float64) * 60) / self._interval[members]
+
+    def _choice(self, columns: Columns, chosen: NDArray[np.intp], now_s: float) -> Choice:
+        places = self._place[chosen]
+        return Choice(
+            ids=columns.values("id", places),
+            kinds=self._kind[chosen],
+            lateness=self._lateness(chosen, now_s),
+            due=self._due[chosen],
+            interval_s=self._interval[chosen],
+            route=columns.values("route", places),
+        )
 
 
-def _measure(rows: Rows, inputs: OrderInputs, now_s: float) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """The inverse cadence, per minute, and the kind of each row."""
-    seconds = intervals(rows, inputs.routes, inputs.declared_s)
+def _measure(rows: Rows, inputs: OrderInputs, now_s: float) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """The cadence, seconds, and the kind of each row."""
     kind = classes(rows, inputs.routes, requested(rows, inputs.requests), now_s, inputs.cold_after)
-    kind[((rows.flags & WITHHELD) != 0) | inputs.routes.paused[rows.route]] = HELD_BACK
-    return (60 / seconds).astype(np.float32), kind
-
-
-def _lateness(rows: Rows, inputs: OrderInputs, now_s: float) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    seconds = intervals(rows, inputs.routes, inputs.declared_s)
-    return (now_s - rows.due.astype(np.float64) * 60) / seconds, seconds
+    kind[(rows.flags & PARKED) != 0] += IS_PARKED
+    kind[(rows.flags & BACKING_OFF) != 0] += IS_BACKING_OFF
+    kind[inputs.routes.paused[rows.route]] += IS_PAUSED
+    return intervals(rows, inputs.routes, inputs.declared_s), kind
 
 
 def _places_between(columns: Columns, start: int) -> NDArray[np.int64]:

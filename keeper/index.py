@@ -122,6 +122,8 @@ class ScheduleIndex:
         with self.lock:
             if self._touched is not None:
                 self._touched.update(events[:, feed.ID].tolist())
+            if len(events) == 1 and self._apply_one(events[0].tolist(), now_s):
+                return
             events = _last_of_each(events)
             rows, alive, admitted = self._rows_of_events(events, now_s)
             self._remember(events, now_s)
@@ -138,6 +140,30 @@ class ScheduleIndex:
             self.flow.removed += int(np.count_nonzero(~admitted & was_held))
             self.flow.deferred += int(np.count_nonzero(alive & ~admitted & ~was_held))
             self._columns.insert(rows.take(inserted))
+
+    def _apply_one(self, event: list[int], now_s: float) -> bool:
+        """The common case without vectors: a held row that stays held. Returns False for any other."""
+        page_id, partition, due, declared, flags, failures, asked_ms, retry_s, route = event
+        at = self._columns.locate(page_id)
+        if at is None or flags & feed.DELETED or due == feed.NO_DUE or not self._owned[partition]:
+            return False
+        rows, position, place = at
+        if rows.flags[position] & col.DEAD or due * 60 >= self._admission_limit(now_s):
+            return False
+        flags &= col.EVENT_FLAGS
+        flags |= col.REQUESTED if asked_ms else 0
+        flags |= col.BACKING_OFF if retry_s > now_s else 0
+        rows.due[position] = due
+        rows.route[position] = self._route_code(route)
+        rows.declared[position] = self._declared_book.code(declared)
+        rows.flags[position] = flags
+        rows.failures[position] = min(failures, 255)
+        rows.partition[position] = partition
+        self._set_sparse(page_id, asked_ms, retry_s, now_s)
+        self._parked.pop(page_id, None)
+        self._due_set.touch([place])
+        self.flow.rescheduled += 1
+        return True
 
     def _rows_of_events(
         self, events: NDArray[np.int64], now_s: float
@@ -164,9 +190,16 @@ class ScheduleIndex:
 
     def _remember(self, events: NDArray[np.int64], now_s: float) -> None:
         """Keep the sparse columns: requests and retries, and forget what an event ended."""
-        for page_id, asked, retry in events[:, [feed.ID, feed.REQUESTED, feed.RETRY]].tolist():
+        some = (events[:, feed.REQUESTED] != 0) | (events[:, feed.RETRY] != 0)
+        for page_id, asked, retry in events[some][:, [feed.ID, feed.REQUESTED, feed.RETRY]].tolist():
             self._set_sparse(page_id, asked, retry, now_s)
-            self._parked.pop(page_id, None)
+        for remembered in (self._requests, self._retries):
+            if remembered:
+                for page_id in events[~some, feed.ID].tolist():
+                    remembered.pop(page_id, None)
+        if self._parked:
+            for page_id in events[:, feed.ID].tolist():
+                self._parked.pop(page_id, None)
 
     def _set_sparse(self, page_id: int, asked_ms: int, retry_s: int, now_s: float) -> None:
         if asked_ms:
@@ -319,12 +352,12 @@ class ScheduleIndex:
                 site_id=int(routes.site_id[code]),
             )
             for page_id, kind, lateness, due_minute, interval_s, code in zip(
-                choice.rows.id.tolist(),
+                choice.ids.tolist(),
                 choice.kinds.tolist(),
                 choice.lateness.tolist(),
-                choice.rows.due.tolist(),
+                choice.due.tolist(),
                 choice.interval_s.tolist(),
-                choice.rows.route.tolist(),
+                choice.route.tolist(),
                 strict=True,
             )
         ]
@@ -332,13 +365,8 @@ class ScheduleIndex:
     def counts(self, now_s: float) -> counts.Counts:
         with self.lock:
             self.tick(now_s)
-            return counts.count(
-                self._columns.segments(),
-                self._routes,
-                self._requests,
-                now_s=now_s,
-                cold_after=self._rules.cold_after,
-            )
+            self._due_set.refresh(self._columns, self._order_inputs(), now_s)
+            return counts.count(self._columns.segments(), self._due_set, now_s)
 
     def held_ids(self) -> NDArray[np.int64]:
         """The ids of all held rows, ascending."""
@@ -365,6 +393,13 @@ class ScheduleIndex:
         if len(self._route_book) != known:
             self._routes = self._route_table()
         return codes
+
+    def _route_code(self, route_id: int) -> int:
+        known = len(self._route_book)
+        code = self._route_book.code(route_id)
+        if len(self._route_book) != known:
+            self._routes = self._route_table()
+        return code
 
     def unknown_routes(self) -> bool:
         """Whether rows name routes that the rules do not have yet: read the rules again."""

@@ -13,10 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from keeper.columns import BACKING_OFF, DEAD, LISTED, PARKED, REQUESTED, Rows
+from keeper.columns import DEAD, LISTED, REQUESTED, Rows
 from renderqueue.scheduling.priority import REQUEST_LIFETIME_S, PriorityClass
-
-WITHHELD = DEAD | PARKED | BACKING_OFF
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,13 +63,14 @@ FeedEvent = RowsChanged | WalkAgain | SettingsChanged | Marked
 
 def decode_rows(text: bytes) -> NDArray[np.int64]:
     """The rows of one payload, shape (rows, FIELDS). Raises FeedError."""
-    values = text.replace(b";", b",").split(b",")
-    if len(values) % FIELDS:
-        raise FeedError(f"{len(values)} numbers are not rows of {FIELDS}")
+    numbers = text.replace(b";", b",")
     try:
-        return np.array(values).astype(np.int64).reshape(-1, FIELDS)
-    except ValueError as error:
+        values = np.fromstring(numbers, dtype=np.int64, sep=",")
+    except (ValueError, DeprecationWarning) as error:
         raise FeedError(f"not all numbers: {error}") from error
+    if len(values) != numbers.count(b",") + 1 or len(values) % FIELDS:
+        raise FeedError(f"{len(values)} numbers are not rows of {FIELDS}")
+    return values.reshape(-1, FIELDS)
 
 
 def decode(channel: str, payload: bytes) -> FeedEvent:

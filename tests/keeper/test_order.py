@@ -125,7 +125,7 @@ def _small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_best_are_what_sorting_everything_by_the_scalar_rules_gives(corpus: list[Page], size: int) -> None:
     expected = sorted(filter(claimable, corpus), key=rank)[:size]
     choice = best(corpus, size)
-    assert choice.rows.id.tolist() == [page.id for page in expected]
+    assert choice.ids.tolist() == [page.id for page in expected]
     assert choice.kinds.tolist() == [class_of(page) for page in expected]
 
 
@@ -136,8 +136,8 @@ def test_a_due_set_that_is_kept_while_rows_change_chooses_what_a_new_one_would(
     columns, inputs, kept = columns_of(corpus), inputs_of(corpus), DueSet()
     for changes, minutes in rounds:
         now_s = NOW_S + 60 * minutes
-        assert kept.best(columns, inputs, now_s, 50, frozenset()).rows.id.tolist() == (
-            DueSet().best(columns, inputs, now_s, 50, frozenset()).rows.id.tolist()
+        assert kept.best(columns, inputs, now_s, 50, frozenset()).ids.tolist() == (
+            DueSet().best(columns, inputs, now_s, 50, frozenset()).ids.tolist()
         )
         changed = as_rows(list({page.id: page for page in changes}.values()))
         new = np.ones(len(changed), dtype=np.bool_)
@@ -147,8 +147,8 @@ def test_a_due_set_that_is_kept_while_rows_change_chooses_what_a_new_one_would(
                 getattr(at.rows, name)[at.positions[at.found]] = getattr(changed, name)[at.span][at.found]
             kept.touch(at.places())
         columns.insert(changed.take(new))
-    assert kept.best(columns, inputs, NOW_S, 50, frozenset()).rows.id.tolist() == (
-        DueSet().best(columns, inputs, NOW_S, 50, frozenset()).rows.id.tolist()
+    assert kept.best(columns, inputs, NOW_S, 50, frozenset()).ids.tolist() == (
+        DueSet().best(columns, inputs, NOW_S, 50, frozenset()).ids.tolist()
     )
 
 
@@ -156,7 +156,7 @@ def test_a_due_set_that_is_kept_while_rows_change_chooses_what_a_new_one_would(
 def test_closed_sites_are_passed_over_before_the_cut(corpus: list[Page]) -> None:
     open_pages = [page for page in corpus if claimable(page) and page.route != 2]
     choice = DueSet().best(columns_of(corpus), inputs_of(corpus), NOW_S, 5, frozenset({2}))
-    assert choice.rows.id.tolist() == [page.id for page in sorted(open_pages, key=rank)[:5]]
+    assert choice.ids.tolist() == [page.id for page in sorted(open_pages, key=rank)[:5]]
 
 
 def page(page_id: int, **changes: int) -> Page:
@@ -166,7 +166,7 @@ def page(page_id: int, **changes: int) -> Page:
 
 def test_an_hourly_page_two_hours_late_goes_before_a_weekly_one_three_hours_late() -> None:
     hourly, weekly = page(1, due=NOW_MINUTE - 120, declared=1), page(2, due=NOW_MINUTE - 180, declared=2)
-    assert best([weekly, hourly], 2).rows.id.tolist() == [1, 2]
+    assert best([weekly, hourly], 2).ids.tolist() == [1, 2]
 
 
 def test_lateness_divides_by_the_cadence_of_the_route_where_it_sets_one() -> None:
@@ -179,7 +179,7 @@ def test_lateness_divides_by_the_cadence_of_the_route_where_it_sets_one() -> Non
 def test_a_single_request_after_a_bulk_one_goes_next() -> None:
     bulk = [page(number, asked_ms=int(NOW_S * 1000) - 60_000) for number in range(1, 50)]
     single = page(99, due=NOW_MINUTE, asked_ms=int(NOW_S * 1000) - 1000)
-    assert best([*bulk, single], 1).rows.id.tolist() == [99]
+    assert best([*bulk, single], 1).ids.tolist() == [99]
 
 
 def test_a_thousand_ties_all_get_their_turn() -> None:
@@ -189,8 +189,8 @@ def test_a_thousand_ties_all_get_their_turn() -> None:
     turns = []
     for _ in corpus:
         choice = kept.best(columns, inputs, NOW_S, 1, frozenset())
-        turns.extend(choice.rows.id.tolist())
-        for at in columns.find(choice.rows.id):
+        turns.extend(choice.ids.tolist())
+        for at in columns.find(choice.ids):
             at.rows.flags[at.positions] |= col.PARKED
             kept.touch(at.places())
     assert turns == list(range(1, 1001))
@@ -198,8 +198,9 @@ def test_a_thousand_ties_all_get_their_turn() -> None:
 
 @given(corpora)
 def test_counts_are_what_counting_one_by_one_gives(corpus: list[Page]) -> None:
-    asked = {page.id: page.asked_ms for page in corpus if page.asked_ms}
-    counted = counts.count([as_rows(corpus)], routes(), asked, now_s=NOW_S, cold_after=COLD_AFTER)
+    columns, kept = columns_of(corpus), DueSet()
+    kept.refresh(columns, inputs_of(corpus), NOW_S)
+    counted = counts.count(columns.segments(), kept, NOW_S)
     alive = [page for page in corpus if not page.flags & col.DEAD]
     due = [page for page in alive if page.due <= NOW_MINUTE]
     assert (counted.held, counted.due) == (len(alive), len(due))
