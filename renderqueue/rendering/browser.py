@@ -14,6 +14,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from renderqueue.rendering.engine import LAUNCH_TIMEOUT_S
 from renderqueue.rendering.engines import DRAIN_DEADLINE_S, RETIRE_AFTER, Engines
 from renderqueue.rendering.job import RenderJob, RenderResult
 from renderqueue.rendering.visit import render_page
@@ -46,8 +47,14 @@ class BrowserHost:
         *,
         retire_after: int = RETIRE_AFTER,
         drain_deadline_s: float = DRAIN_DEADLINE_S,
+        launch_timeout_s: float = LAUNCH_TIMEOUT_S,
     ) -> None:
-        self._engines = Engines(executable, retire_after=retire_after, drain_deadline_s=drain_deadline_s)
+        self._engines = Engines(
+            executable,
+            retire_after=retire_after,
+            drain_deadline_s=drain_deadline_s,
+            launch_timeout_s=launch_timeout_s,
+        )
         self._guard = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

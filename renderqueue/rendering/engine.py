@@ -11,6 +11,7 @@ import logging
 import os
 import shutil
 import socket
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -111,9 +112,10 @@ class Engine:
         async with self._closing:
             if self._closed:
                 return
+            tree = self._processes()
             if timeout_s > 0:
                 await self._close_gently(timeout_s)
-            await self._kill()
+            await self._kill(tree)
             self._refusing.close()
             self.lost.set()
             self._closed = True
@@ -126,18 +128,21 @@ class Engine:
         except (TimeoutError, PlaywrightError) as error:
             logger.warning("browser %s did not close by itself (%r) and is killed", self.pid, error)
 
-    async def _kill(self) -> None:
-        tree = self._processes()
-        for process in tree:
+    async def _kill(self, tree: list[psutil.Process]) -> None:
+        """Kill what is left of the tree and what it has started since; return when it is gone."""
+        left = [process for process in {*tree, *self._processes()} if not _ended(process)]
+        for process in left:
             _kill(process)
-        if tree:
+        if left:
             # Its pipes are closed now: this lets go of the driver's side in this process.
             try:
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await self._playwright.stop()
             except (TimeoutError, PlaywrightError):
                 logger.debug("the driver of browser %s was gone already", self.pid)
-            await asyncio.to_thread(psutil.wait_procs, tree, KILL_WAIT_S)
+        deadline = time.monotonic() + KILL_WAIT_S
+        while time.monotonic() < deadline and not all(_ended(process) for process in left):
+            await asyncio.sleep(0.02)
         if self._profile is not None:
             await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
 
@@ -183,6 +188,17 @@ def _tree_of(pid: int) -> tuple[psutil.Process, Path | None]:
         root = parent
     profile = next((part for part in browser.cmdline() if part.startswith("--user-data-dir=")), None)
     return root, Path(profile.partition("=")[2]) if profile else None
+
+
+def _ended(process: psutil.Process) -> bool:
+    """Whether it runs no more. One that only waits to be reaped by a parent that is not ours has ended: its own
+    parent died first, and whoever adopted it reaps it (the supervisor is a subreaper)."""
+    try:
+        if not process.is_running():
+            return True
+        return process.status() == psutil.STATUS_ZOMBIE and process.ppid() != os.getpid()
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _kill(process: psutil.Process) -> None:

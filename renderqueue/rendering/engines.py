@@ -133,4 +133,5 @@ async def _close_when_idle(engine: Engine, drain_s: float, close_s: float) -> No
             logger.warning(
                 "retired browser %s closes with %s visits open: they had their time", engine.pid, engine.visiting
             )
+            engine.lost.set()  # before it closes: what its visits see then is not the origin's doing
     await engine.close(close_s)

@@ -81,6 +81,8 @@ class PageVisit:
         try:
             await self._page.goto(self._job.url, wait_until="commit", timeout=0)
         except PlaywrightError as error:
+            if "net::" not in error.message:
+                raise
             if not gate.ended.is_set():
                 return self._unreachable(error)
         document = Document(cdp, frame_id)
@@ -117,7 +119,7 @@ class PageVisit:
         for refused_host, port, reason in self._listener.refused:
             if refused_host.lower() == host:
                 return self._fault(Fault.EGRESS_REFUSED, _refusal(refused_host, port, reason))
-        code = next((word for word in error.message.split() if word.startswith("net::")), "no answer")
+        code = next(word for word in error.message.split() if "net::" in word)
         why = next((reason for failed, _, reason in self._listener.failed if failed.lower() == host), code)
         return self._fault(Fault.UNREACHABLE, f"{host} could not be reached: {why}")
 
