@@ -105,11 +105,12 @@ def test_a_passthrough_route_is_the_origins_and_never_a_page(
     site: Site, httpserver: HTTPServer, crawl: Crawl, store_copy: StoreCopy
 ) -> None:
     store_copy(make_page(site, "/cart"))
-    Route.objects.create(site=site, position=1, match="exact", path="/cart", mode="passthrough")
-    httpserver.expect_request("/cart").respond_with_data(PAGE, content_type="text/html")
+    Route.objects.create(site=site, position=1, match="prefix", path="/cart", mode="passthrough")
+    httpserver.expect_request(re.compile("/cart.*")).respond_with_data(PAGE, content_type="text/html")
     before = scheduled_urls()
-    answer = crawl("https://shop.test/cart?utm_source=x")
-    assert (answer.text, answer.headers["x-renderqueue"]) == (PAGE, "origin")
+    for path in ("/cart?utm_source=x", "/cart/other"):
+        answer = crawl(f"https://shop.test{path}")
+        assert (answer.text, answer.headers["x-renderqueue"]) == (PAGE, "origin")
     assert scheduled_urls() == before
 
 
@@ -246,6 +247,12 @@ def held_origin(site: Site, httpserver: HTTPServer) -> Iterator[tuple[threading.
     release.set()
 
 
+def connections_in_use() -> int:
+    """Of the process's pool, this test's own included."""
+    stats: dict[str, int] = connection.pool.get_stats()  # type: ignore[attr-defined]
+    return stats["pool_size"] - stats["pool_available"]
+
+
 def test_a_slow_origin_is_asked_a_bounded_number_of_times_and_the_rest_is_told_to_wait(
     site: Site, crawl: Crawl, held_origin: tuple[threading.Semaphore, threading.Event]
 ) -> None:
@@ -254,9 +261,11 @@ def test_a_slow_origin_is_asked_a_bounded_number_of_times_and_the_rest_is_told_t
         waiting = [pool.submit(crawl, "https://shop.test/slow") for _ in range(origin.FETCHES_PER_SITE)]
         for _ in waiting:
             assert arrived.acquire(timeout=20)
+        held = connections_in_use()
         refused = crawl("https://shop.test/slow")
         release.set()
         answers = [request.result(timeout=20) for request in waiting]
+    assert held <= 1, "a request that waits for an origin holds a database connection"
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "10")
     assert refused.headers["x-renderqueue"] == "unavailable"
     assert {answer.status_code for answer in answers} == {200}
