@@ -36,9 +36,7 @@ class KeyRules:
 STRICT = KeyRules()
 
 
-def match_route(
-    path: str, rules: Sequence[tuple[int, RouteRule]], key_rules: KeyRules = STRICT
-) -> int | None:
+def match_route(path: str, rules: Sequence[tuple[int, RouteRule]], key_rules: KeyRules = STRICT) -> int | None:
     """The id of the first rule, in order, that matches a path as `ParsedUrl.path` gives it, or None.
 
     Rules may be written with any escapes. On a site that strips trailing slashes, a rule that ends in "/"

@@ -53,9 +53,7 @@ def parse_url(raw: str, base: str | None = None) -> ParsedUrl:
         raise UrlError(_why_invalid(text, base)) from None
     scheme = parsed.protocol.removesuffix(":")
     if scheme not in ("http", "https"):
-        raise UrlError(
-            f"{_shown(text)} has the scheme {scheme!r}; only http and https pages can be rendered."
-        )
+        raise UrlError(f"{_shown(text)} has the scheme {scheme!r}; only http and https pages can be rendered.")
     if parsed.username or parsed.password:
         raise UrlError("The URL contains a user name or password; take the part before @ out of it.")
     if len(parsed.hostname) > MAX_HOST_CHARACTERS:

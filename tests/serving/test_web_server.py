@@ -38,7 +38,10 @@ def web_port(transactional_db: None) -> Iterator[int]:
         yield port
     finally:
         process.terminate()
-        process.wait(20)
+        try:
+            process.wait(20)
+        finally:
+            process.kill()
 
 
 def ask(port: int, request_target: bytes, method: bytes = b"GET") -> tuple[bytes, bytes]:
