@@ -225,8 +225,9 @@ class _Exchange:
                     self._check_size(max(size, response.num_bytes_downloaded), url)
                     sink(piece)
                 self._check_size(response.num_bytes_downloaded, url)
-            if self.method != "HEAD":
-                decoder.finish()
+            if self.method != "HEAD" and (rest := decoder.finish()):
+                size += len(rest)
+                sink(rest)
         except EncodingError as error:
             raise FetchFailed(Problem.BROKEN, url, f"{_host_of(url)}: {error}") from None
         return size

@@ -20,8 +20,9 @@ class Identity:
     def decode(self, raw: bytes) -> Iterator[bytes]:
         yield raw
 
-    def finish(self) -> None:
-        """Raise EncodingError if the body is not complete."""
+    def finish(self) -> bytes:
+        """What was held back, at the end of the body. Raises EncodingError if the body is not complete."""
+        return b""
 
 
 class Gzip(Identity):
@@ -72,9 +73,10 @@ class Gzip(Identity):
             if piece:
                 yield piece
 
-    def finish(self) -> None:
+    def finish(self) -> bytes:
         if self._member is not None and not self._member.eof:
             raise EncodingError("the gzip data ends too early")
+        return self._start if self._member is None and not self._plain else b""
 
 
 def decoder_for(content_encoding: str) -> Identity:

@@ -160,6 +160,7 @@ def test_a_gzip_bomb_is_stopped_at_the_limit(httpserver: HTTPServer, allowing: E
         (gzip.compress(b"hel") + gzip.compress(b"lo") + b"\0\0", "x-gzip", b"hello"),
         (b"hello", "gzip", b"hello"),
         (b"", "gzip", b""),
+        (b"1", "gzip", b"1"),
         (b"hello", "identity", b"hello"),
     ],
 )
