@@ -6,4 +6,8 @@ from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "renderqueue.settings")
 
-application = get_asgi_application()
+console = get_asgi_application()
+
+from renderqueue.serving.asgi import crawlers_first  # noqa: E402  (needs Django set up)
+
+application = crawlers_first(console)
