@@ -9,9 +9,6 @@ from asgiref.sync import sync_to_async
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils import timezone
-from django.views.decorators.clickjacking import xframe_options_exempt
-from django.views.decorators.csp import csp_override
-from django.views.decorators.csrf import csrf_exempt
 
 from renderqueue.identity import ParsedUrl, UrlError, parse_url
 from renderqueue.serving.copy_response import copy_response
@@ -35,9 +32,6 @@ RUNG_HEADER = "X-Renderqueue"
 _slots = OriginSlots(FETCHES_PER_SITE)
 
 
-@csrf_exempt
-@xframe_options_exempt
-@csp_override({})
 async def page(request: HttpRequest) -> HttpResponseBase:
     """GET or HEAD /p/<absolute URL>: the stored copy, else what the origin answers (docs/serving.md).
 

@@ -12,17 +12,14 @@ from typing import Any, Protocol
 import brotli
 import httpx
 import pytest
-from django.core.asgi import get_asgi_application
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 from django.utils import timezone
 
+from renderqueue.asgi import application
 from renderqueue.models import Body, CachedCopy, RenderSchedule
-from renderqueue.serving.asgi import crawlers_first
 
 HTML = b"<!doctype html><title>Shoes</title><p>" + b"rendered " * 200
-
-application = crawlers_first(get_asgi_application())
 
 Crawl = Callable[..., httpx.Response]
 
