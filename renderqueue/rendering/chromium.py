@@ -58,24 +58,24 @@ def _configured(setting: str) -> Path:
 
 @cache
 def _playwrights_own() -> Path | None:
-    """The browser that `playwright install` would put on this machine, if it is there. The library tells its
-    place only from inside a running driver or by a dry run; the dry run needs no event loop."""
-    try:
-        answer = subprocess.run(
-            [sys.executable, "-m", "playwright", "install", "--dry-run", "--only-shell", "chromium"],
-            capture_output=True,
-            text=True,
-            timeout=PATH_LOOKUP_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    for folder in re.findall(r"Install location:\s+(\S.*)", answer.stdout):
+    """The browser that `playwright install` has put on this machine, if it has."""
+    for folder in _install_locations():
         for pattern in ("*/chrome-headless-shell", "*/headless_shell", "*/chrome"):
-            for executable in sorted(Path(folder.strip()).glob(pattern)):
+            for executable in sorted(folder.glob(pattern)):
                 if os.access(executable, os.X_OK):
                     return executable
     return None
+
+
+def _install_locations() -> list[Path]:
+    """Where the library would put it. It tells only from inside a running driver, which needs an event loop, or by
+    a dry run of its installer."""
+    command = [sys.executable, "-m", "playwright", "install", "--dry-run", "--only-shell", "chromium"]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=PATH_LOOKUP_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [Path(folder.strip()) for folder in re.findall(r"Install location:\s+(\S.*)", answer.stdout)]
 
 
 _LOG_LINE = re.compile(r"\[pid=\d+\]\[err\] (.*)")
