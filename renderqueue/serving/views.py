@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Mapping
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.utils import timezone
@@ -35,7 +36,15 @@ _slots = OriginSlots(FETCHES_PER_SITE)
 async def page(request: HttpRequest) -> HttpResponseBase:
     """GET or HEAD /p/<absolute URL>: the stored copy, else what the origin answers (docs/serving.md).
 
-    The header X-Renderqueue names the rung. Nothing is rendered here."""
+    The header X-Renderqueue names the rung. Nothing is rendered here. Stored and fetched HTML is hostile (D18):
+    a browser that is signed in to the console gets it on a null origin."""
+    response = await _answer(request)
+    if settings.SESSION_COOKIE_NAME in request.COOKIES:
+        response.headers["Content-Security-Policy"] = "sandbox"
+    return response
+
+
+async def _answer(request: HttpRequest) -> HttpResponseBase:
     if request.method not in ("GET", "HEAD"):
         refused = _refusal(405, f"A stored page answers GET and HEAD only, not {request.method}.")
         refused.headers["Allow"] = "GET, HEAD"

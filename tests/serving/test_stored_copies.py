@@ -57,6 +57,15 @@ def test_the_console_s_own_headers_stay_off_the_page(shop: Site, crawl: Crawl, s
     assert not {"content-security-policy", "x-frame-options"} & set(answer.headers)
 
 
+def test_a_browser_that_is_signed_in_to_the_console_gets_the_page_on_a_null_origin(
+    shop: Site, crawl: Crawl, store_copy: StoreCopy
+) -> None:
+    """Stored HTML is hostile (D18), and this host may be the console's."""
+    store_copy(make_page(shop, "/a"))
+    answer = crawl("https://shop.test/a", {"Cookie": "sessionid=anything"})
+    assert answer.headers["content-security-policy"] == "sandbox"
+
+
 @pytest.mark.parametrize(
     ("expired_s", "last_good", "rung"),
     [(-60, False, "fresh"), (60, False, "stale"), (4 * 3600, True, "last-good")],
