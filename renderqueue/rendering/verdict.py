@@ -6,6 +6,7 @@ Facts in, verdict out. How long a failing page waits is `scheduling.intervals`; 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -126,3 +127,17 @@ def _missed(refused: Iterable[RefusedResource], *, flagged: bool) -> RefusedReso
         if part.resource_type in ("fetch", "xhr") and part.why in OVERLOAD_STATUSES and not flagged:
             return part
     return None
+
+
+_STREAK = re.compile(r"gone-\d{3} x(\d{1,4})")
+
+
+def gone_outcome(verdict: Verdict, streak: int) -> str:
+    """The outcome to record for the `streak`-th answer in a row that the page is gone."""
+    return f"{verdict.reason} x{streak}"
+
+
+def gone_streak(last_outcome: str) -> int:
+    """How many times in a row, up to the last render, the origin said that the page is gone."""
+    match = _STREAK.fullmatch(last_outcome)
+    return int(match.group(1)) if match else 0
