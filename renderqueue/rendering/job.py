@@ -57,9 +57,10 @@ class DeviceRender:
 
     `status` and `headers` are the top response's, with the page's own prerender-status-code and prerender-header
     applied; None and empty when there was no response. Of the headers only those that `answer` keeps, with
-    lower-case names. `html` is there only after a full
-    visit of an HTML page; `location` is absolute and only there for a redirect. With a `fault`, `detail` says in a
-    sentence what happened. `refused` is at most REFUSED_KEPT of `refused_count` resources."""
+    lower-case names. `html` is there only after a full visit of an HTML page; `location` is absolute and only there
+    for a redirect. With a `fault`, `subject` names what it is about (a host and port) if that is not the page
+    itself, and `detail` says in a sentence what happened. `flagged` says that the page said itself when it was
+    ready. `refused` is at most REFUSED_KEPT of `refused_count` resources."""
 
     device: str
     status: int | None = None
@@ -67,6 +68,7 @@ class DeviceRender:
     html: bytes | None = field(default=None, repr=False)
     location: str | None = None
     fault: Fault | None = None
+    subject: str = ""
     detail: str = ""
     refused: tuple[RefusedResource, ...] = ()
     refused_count: int = 0

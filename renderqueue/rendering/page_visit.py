@@ -118,7 +118,9 @@ class PageVisit:
         host = urlsplit(self._job.url).hostname or ""
         for refused_host, port, reason in self._listener.refused:
             if refused_host.lower() == host:
-                return self._fault(Fault.EGRESS_REFUSED, _refusal(refused_host, port, reason))
+                where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+                refusal = self._fault(Fault.EGRESS_REFUSED, _refusal(where, reason))
+                return dataclasses.replace(refusal, subject=where)
         code = next(word for word in error.message.split() if "net::" in word)
         why = next((reason for failed, _, reason in self._listener.failed if failed.lower() == host), code)
         return self._fault(Fault.UNREACHABLE, f"{host} could not be reached: {why}")
@@ -140,9 +142,9 @@ class PageVisit:
         task.add_done_callback(self._chores.discard)
 
 
-def _refusal(host: str, port: int, reason: str) -> str:
+def _refusal(where: str, reason: str) -> str:
     return (
-        f"renders may not reach {host}:{port} ({reason}); if it is meant to be reached, an operator adds it to the "
+        f"renders may not reach {where} ({reason}); if it is meant to be reached, an operator adds it to the "
         "site's allowed private hosts"
     )
 

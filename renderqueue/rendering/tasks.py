@@ -45,6 +45,8 @@ def render_page(page_id: int, token: str) -> None:
             return
         verdict = complete(page_id, page.site_id, lease, renders)
         counts.count(counts.LATE if verdict is None else verdict.kind)
+        if verdict is not None and verdict.detail:
+            logger.info("page %s (%s): %s: %s", page_id, page.url, verdict.reason, verdict.detail)
     except Exception:
         counts.count(counts.UNSTORED)
         logger.exception("page %s: its result was not written; the lease expires and it is rendered again", page_id)

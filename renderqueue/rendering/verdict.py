@@ -16,6 +16,7 @@ from renderqueue.rendering.job import DeviceRender, Fault, RefusedResource
 
 RETRY_AFTER_FLOOR_S = 60.0
 RETRY_AFTER_CAP_S = 7 * 24 * 3600.0
+REASON_CHARS = 40
 GONE_STATUSES = frozenset({404, 410})
 # A wrong credential, a limit or a bad minute of the origin: never the page's fault (trap 26).
 ORIGIN_STATUSES = frozenset({401, 403, 407, 408, 425, 429})
@@ -35,8 +36,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`reason` is a token of at most 40 characters; `detail` a sentence for the page's owner, or empty.
-    `retry_after_s` is what the origin asked for, held between a minute and seven days (trap 30)."""
+    """`reason` is at most REASON_CHARS long: a token, and perhaps what it is about; `detail` is a sentence for the
+    page's owner, or empty. `retry_after_s` is what the origin asked for, held between a minute and seven days
+    (trap 30)."""
 
     kind: Kind
     reason: str
@@ -85,7 +87,8 @@ def retry_after_s(value: str, now: dt.datetime) -> float | None:
 
 def _judge_answer(render: DeviceRender) -> Verdict:
     if render.fault is not None:
-        return Verdict(_FAULT_KINDS.get(render.fault, Kind.PAGE_FAILURE), str(render.fault), render.detail)
+        reason = f"{render.fault} {render.subject}".rstrip()[:REASON_CHARS]
+        return Verdict(_FAULT_KINDS.get(render.fault, Kind.PAGE_FAILURE), reason, render.detail)
     status = render.status
     if status is None:
         return Verdict(Kind.ORIGIN_FAILURE, "no-response", "the origin gave no response")
