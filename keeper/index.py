@@ -233,7 +233,7 @@ class ScheduleIndex:
                 asked_ms=_scatter(walked.ids, walked.requested),
                 retry_s=_future(_scatter(walked.ids, walked.retry), now_s),
                 held=self._columns.range(walked.lower, walked.upper),
-                touched=_within(self._touched, walked.lower, walked.upper),
+                left_alone=_within({*self._touched, *walked.unreadable}, walked.lower, walked.upper),
                 walked_partition=np.repeat(groups, PARTITIONS // GROUPS) & self._owned,
                 edge_s=self.edges.edge_s,
                 limit_s=self._admission_limit(now_s),
@@ -245,7 +245,7 @@ class ScheduleIndex:
                 self._columns.replace_range(walked.lower, walked.upper, outcome.rows)
             for page_id, asked, retry in outcome.sparse:
                 self._set_sparse(page_id, asked, retry, now_s)
-            self._touched.difference_update(found.touched.tolist())
+            self._touched.difference_update(found.left_alone.tolist())
 
     def finish_walk(self, began: NDArray[np.int64], t0_s: float) -> None:
         """All ranges are merged: close the touched set and move the edges."""

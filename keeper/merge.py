@@ -26,14 +26,15 @@ COMPARED = ("due", "route", "declared", "failures", "partition")
 class RangeMerge:
     """What is compared. `rows` are the walked rows in the keeper's codes; `asked_ms` and `retry_s` their sparse
     columns made dense (retries that have passed are 0); `held` a copy of memory in the same id range;
-    `edge_s` each group's edge before this walk."""
+    `left_alone` the sorted ids that events touched or that could not be read; `edge_s` each group's edge before
+    this walk."""
 
     walked: WalkedRange
     rows: Rows
     asked_ms: NDArray[np.int64]
     retry_s: NDArray[np.int64]
     held: Rows
-    touched: NDArray[np.int64]
+    left_alone: NDArray[np.int64]
     walked_partition: NDArray[np.bool_]
     edge_s: NDArray[np.float64]
     limit_s: float
@@ -55,10 +56,11 @@ class RangeOutcome:
 
 
 def merge_range(given: RangeMerge, requests: Mapping[int, int], retries: Mapping[int, int]) -> RangeOutcome:
-    """Compare and mend. Touched rows, and rows of partitions that this walk does not cover, stay as they are."""
+    """Compare and mend. Rows to be left alone, and rows of partitions that this walk does not cover, stay as they
+    are."""
     rows, held = given.rows, given.held
     outcome = RangeOutcome()
-    ours = given.walked_partition[rows.partition] & ~_contains(given.touched, rows.id)
+    ours = given.walked_partition[rows.partition] & ~_contains(given.left_alone, rows.id)
     schedulable = rows.due != NO_DUE
     outcome.unschedulable = int(np.count_nonzero(ours & ~schedulable))
 
@@ -127,7 +129,7 @@ def _stays(
     """Which held rows stay as they are: not dead, not replaced, and still in the table; counts phantoms."""
     held = given.held
     alive = (held.flags & col.DEAD) == 0
-    covered = given.walked_partition[held.partition] & ~_contains(given.touched, held.id)
+    covered = given.walked_partition[held.partition] & ~_contains(given.left_alone, held.id)
     phantom = alive & covered & ~_contains(given.rows.id, held.id)
     outcome.phantom = int(np.count_nonzero(phantom))
     stays = alive & ~phantom

@@ -6,9 +6,10 @@ Written every second when it changed, and every five seconds anyway; older than 
 Document, version 1. Times are seconds since 1970 by keeper time; counts are exact over the rows this node owns
 while `exact` is true:
   at                  when it was made
-  phase               starting | loading | serving | feed lost | leaving
+  phase               starting | loading | serving | feed degraded | feed lost | leaving
   status              queued | empty | unready (S1)
   complete, exact     D10
+  unreadable          rows that the last walk could not read: known, not held, and why `exact` is false
   edge_s              the edge, null for none yet or for "everything is held" (see `edge_infinite`)
   edge_infinite       whether the edge is +infinity
   edge_lead_s         edge - now; null like `edge_s`

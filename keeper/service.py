@@ -37,6 +37,9 @@ WALK_RETRY_FIRST_S = 30.0
 SELF_START_FACTOR = 1.2
 """A keeper that nobody asked starts its walk at 1.2 intervals (W7)."""
 ASK_TOO_SOON_FACTOR = 0.5
+FEED_TEST_S = 10.0
+"""A round trip on the feed this often; one that is not back by the next is a degraded feed."""
+ECHO = "echo"
 REPORT_S = 1.0
 REPORT_ANYWAY_S = 5.0
 
@@ -62,6 +65,8 @@ class Keeper:
         self._wanted_groups: frozenset[int] = frozenset()
         self._groups: frozenset[int] = frozenset()
         self._feed_open = False
+        self._feed_degraded = False
+        self._echo_missing = False
         self._last_walk: WalkResult | None = None
         self._last_walk_error = ""
         self._walk_failures = 0
@@ -138,10 +143,27 @@ class Keeper:
 
     def _receive(self, listener: feed.FeedListener) -> None:
         self._feed_open = True
+        self._echo_missing = False
         while not self._stopping.is_set():
             self._settle_ownership(listener)
-            for event in listener.receive(timeout_s=10.0):
+            for event in listener.receive(timeout_s=FEED_TEST_S):
                 self._handle(event)
+            if self._feed_degraded:
+                raise psycopg.OperationalError("a round trip on the feed did not come back")
+
+    def _test_feed(self) -> None:
+        """Send a marker through the database to ourselves. While the last one is missing the feed is degraded:
+        the connection may be half open, so it is replaced (F2's order makes an echo that came prove the rest)."""
+        if not self._feed_open:
+            return
+        if self._echo_missing:
+            self._feed_degraded = True
+            logger.warning("feed degraded: no echo within %.0f s", FEED_TEST_S)
+            self._wake_feed()
+            return
+        self._echo_missing = True
+        with django_connection.cursor() as cursor:
+            cursor.execute("SELECT pg_notify(%s, %s)", [self._marker_channel, ECHO])
 
     def _handle(self, event: feed.FeedEvent) -> None:
         match event:
@@ -150,6 +172,8 @@ class Keeper:
                 if self.index.unknown_routes():
                     self._reload_rules()
                 self.dispatcher.signal()
+            case feed.Marked(marker=marker) if marker == ECHO:
+                self._echo_missing = self._feed_degraded = False
             case feed.Marked(marker=marker):
                 self._markers.arrived(marker)
             case feed.SettingsChanged():
@@ -230,6 +254,11 @@ class Keeper:
         for name, value in asdict(result.counts).items():
             setattr(self._found, name, getattr(self._found, name) + value)
         logger.info("walked %d rows in %.2f s: %s", result.rows, result.seconds, asdict(result.counts))
+        if result.unreadable:
+            logger.error("%d rows cannot be read and are not held: %s", len(result.unreadable), result.unreadable[:20])
+        third = self.index.rules.window_s / 3
+        if third and result.seconds > third / 2:
+            logger.warning("a walk takes %.1f s, over half of a third of the window (%.1f s)", result.seconds, third)
         if self.index.unknown_routes():
             self._reload_rules()
         self.dispatcher.signal()
@@ -282,7 +311,7 @@ class Keeper:
 
     def _pulse(self) -> None:
         """Lives until the pool has drained, so that running renders keep their leases."""
-        next_beat = next_renewal = next_recovery = 0.0
+        next_beat = next_renewal = next_recovery = next_feed_test = 0.0
         renewed_at = time.monotonic()
         while not self._drained.is_set():
             now = time.monotonic()
@@ -295,6 +324,9 @@ class Keeper:
                     self._renew()
                     renewed_at = sent_at
                     next_renewal = now + self._config.lease_s / 3
+                if now >= next_feed_test and not self._stopping.is_set():
+                    next_feed_test = now + FEED_TEST_S
+                    self._test_feed()
                 if now >= next_recovery and not self._stopping.is_set():
                     self._recover()
                     next_recovery = now + RECOVERY_SWEEP_S
@@ -391,7 +423,8 @@ class Keeper:
             "phase": self._phase(loaded),
             "status": queue_status(counted.due, len(in_flight), complete).value,
             "complete": complete,
-            "exact": complete and last is not None and not last.counts.repaired,
+            "exact": complete and last is not None and not (last.counts.repaired or last.unreadable),
+            "unreadable": len(last.unreadable) if last else 0,
             "edge_s": edge_s if finite else None,
             "edge_infinite": edge_s == math.inf,
             "edge_lead_s": edge_s - now_s if finite else None,
@@ -438,6 +471,8 @@ class Keeper:
             return "leaving"
         if not self._feed_open:
             return "feed lost" if self._walks_finished else "starting"
+        if self._feed_degraded:
+            return "feed degraded"
         return "serving" if loaded else "loading"
 
     def _watch_edge(self, loaded: bool, now_s: float, edge_s: float) -> None:

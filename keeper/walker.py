@@ -67,13 +67,15 @@ class Markers:
 
 @dataclass(slots=True)
 class WalkResult:
-    """One finished walk. `rows` were read; `seconds` is its whole duration."""
+    """One finished walk. `rows` were read; `seconds` is its whole duration. With `unreadable` ids it is partial:
+    the edges move all the same, because those rows are known, not unseen (W4)."""
 
     t0_s: float
     rows: int = 0
     seconds: float = 0.0
     first_load: bool = False
     counts: WalkCounts = field(default_factory=WalkCounts)
+    unreadable: list[int] = field(default_factory=list)
 
 
 def walk(
@@ -118,6 +120,7 @@ def walk(
             send_marker(connection, marker_channel, marker)
             pending.append((marker, walked))
             result.rows += len(walked.ids)
+            result.unreadable.extend(walked.unreadable)
             while len(pending) > RANGES_AHEAD or (pending and markers.has(pending[0][0])):
                 merge_next()
         while pending:

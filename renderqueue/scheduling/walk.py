@@ -6,7 +6,7 @@ Every range is a short snapshot of its own, returned as a few arrays that go raw
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,13 @@ import psycopg
 from numpy.typing import NDArray
 
 RANGE_ROWS = 50_000
+MOST_UNREADABLE = 1_000
+"""More unreadable rows than this in one walk are a failure, not a partial walk (W4)."""
 PG_EPOCH_MINUTE = 946_684_800 // 60
 """Minutes from 1970 to 2000, where Postgres counts from."""
 
-_INFINITIES = (np.iinfo(np.int64).max, np.iinfo(np.int64).min)
+FIRST_ID, LAST_ID = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
+_INFINITIES = (LAST_ID, FIRST_ID)
 
 
 class WalkFailed(Exception):
@@ -30,7 +33,8 @@ class WalkedRange:
 
     `due_minute` is minutes since 1970, -1 for none or infinite. `declared_s` is 0 for none; `flags` has the
     feed's bits LISTED and RENDERED. `requested` and `retry` are the sparse columns: ids and milliseconds, ids
-    and seconds. The last range has `upper` = the greatest bigint.
+    and seconds. The last range has `upper` = the greatest bigint. `unreadable` names the ids in the range whose
+    data could not be read (W4); they are in no other column.
     """
 
     lower: int
@@ -44,6 +48,7 @@ class WalkedRange:
     route_id: NDArray[np.int32]
     requested: tuple[NDArray[np.int64], NDArray[np.int64]]
     retry: tuple[NDArray[np.int64], NDArray[np.int64]]
+    unreadable: tuple[int, ...] = ()
 
 
 def database_time_s(connection: psycopg.Connection[Any]) -> float:
@@ -59,12 +64,20 @@ def read_ranges(
     range_rows: int = RANGE_ROWS,
 ) -> Iterator[WalkedRange]:
     """All rows of the given partitions (None: of all), in ranges by id. `connection` is in autocommit mode.
-    Raises WalkFailed when what arrived does not add up."""
-    lower = np.iinfo(np.int64).min
+
+    Only a row's data makes a range incomplete: it is then read in halves down to the rows at fault, which are
+    named. Raises WalkFailed when what arrived does not add up, or when too many rows are unreadable; any other
+    failure is psycopg's."""
+    lower, unreadable = FIRST_ID, 0
     while True:
         walked = read_range(connection, partitions, lower, range_rows)
+        unreadable += len(walked.unreadable)
+        if unreadable > MOST_UNREADABLE:
+            raise WalkFailed(
+                f"more than {MOST_UNREADABLE} rows cannot be read, the first of them {walked.unreadable[:3]}"
+            )
         yield walked
-        if walked.upper == np.iinfo(np.int64).max:
+        if walked.upper == LAST_ID:
             return
         lower = walked.upper
 
@@ -73,42 +86,98 @@ def read_range(
     connection: psycopg.Connection[Any], partitions: Sequence[int] | None, lower: int, range_rows: int
 ) -> WalkedRange:
     """The next `range_rows` rows after `lower`."""
+    try:
+        part = _read(connection, partitions, lower, LAST_ID, range_rows)
+    except psycopg.DataError:
+        return _read_around(connection, partitions, lower, range_rows)
+    last = len(part.ids) < range_rows
+    return replace(part, upper=LAST_ID if last else int(part.ids[-1]))
+
+
+def _read_around(
+    connection: psycopg.Connection[Any], partitions: Sequence[int] | None, lower: int, range_rows: int
+) -> WalkedRange:
+    """The same range, past the rows whose data cannot be read. Proves that ids read + ids named = ids there."""
+    parameters = {"lower": lower, "upper": LAST_ID, "limit": range_rows, "partitions": list(partitions or ())}
+    query = _IDS.format(where=_where(partitions))
+    ids = [row[0] for row in connection.execute(query.encode(), parameters).fetchall()]
+    parts: list[WalkedRange] = []
+    unreadable: list[int] = []
+    spans = [(lower, ids)]
+    while spans:
+        start, span = spans.pop()
+        try:
+            parts.append(_read(connection, partitions, start, span[-1], range_rows))
+        except psycopg.DataError:
+            if len(span) == 1:
+                unreadable.append(span[0])
+                if len(unreadable) > MOST_UNREADABLE:
+                    raise WalkFailed(f"more than {MOST_UNREADABLE} rows cannot be read after id {lower}") from None
+                continue
+            half = len(span) // 2
+            spans += [(span[half - 1], span[half:]), (start, span[:half])]
+    walked = _joined(parts, lower, ids[-1] if len(ids) == range_rows else LAST_ID, tuple(unreadable))
+    missing = set(ids) - set(walked.ids.tolist()) - set(unreadable)
+    unseen = connection.execute(_EXISTING, [list(missing)]).fetchall() if missing else []
+    if unseen:
+        raise WalkFailed(f"{len(unseen)} rows after id {lower} were neither read nor named")
+    return walked
+
+
+def _joined(parts: list[WalkedRange], lower: int, upper: int, unreadable: tuple[int, ...]) -> WalkedRange:
+    if not parts:
+        parts = [_decoded([None] * 8, lower)]
+
+    def both(name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        pairs = [getattr(part, name) for part in parts]
+        return np.concatenate([pair[0] for pair in pairs]), np.concatenate([pair[1] for pair in pairs])
+
+    plain = ("ids", "due_minute", "declared_s", "flags", "failures", "partition", "route_id")
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in plain}
+    return WalkedRange(
+        lower=lower, upper=upper, **columns, requested=both("requested"), retry=both("retry"), unreadable=unreadable
+    )
+
+
+def _read(
+    connection: psycopg.Connection[Any], partitions: Sequence[int] | None, lower: int, upper: int, limit: int
+) -> WalkedRange:
+    """Up to `limit` rows with lower < id <= upper; the answer's `upper` is this one."""
     cursor = connection.cursor(binary=True)
-    if partitions is None:
-        cursor.execute(_RANGE.format(where=""), {"lower": lower, "limit": range_rows})
-    else:
-        where = "AND partition = ANY(%(partitions)s)"
-        cursor.execute(
-            _RANGE.format(where=where),
-            {"lower": lower, "limit": range_rows, "partitions": list(partitions)},
-        )
+    parameters = {"lower": lower, "upper": upper, "limit": limit, "partitions": list(partitions or ())}
+    cursor.execute(_RANGE.format(where=_where(partitions)), parameters)
     result = cursor.pgresult
     assert result is not None
+    return replace(_decoded([result.get_value(0, index) for index in range(8)], lower), upper=upper)
 
-    def column(index: int, dtype: str) -> NDArray[Any]:
-        return _array(result.get_value(0, index), dtype)
 
-    ids = column(0, ">i8").astype(np.int64)
-    packed = column(2, ">i8").astype(np.int64)
-    due = column(1, ">i8")
-    route_id = column(3, ">i4").astype(np.int32)
+def _where(partitions: Sequence[int] | None) -> str:
+    only = "" if partitions is None else " AND partition = ANY(%(partitions)s)"
+    return "WHERE id > %(lower)s AND id <= %(upper)s" + only
+
+
+def _decoded(values: Sequence[bytes | None], lower: int) -> WalkedRange:
+    ids = _array(values[0], ">i8").astype(np.int64)
+    due = _array(values[1], ">i8").astype(np.int64)
+    packed = _array(values[2], ">i8").astype(np.int64)
+    route_id = _array(values[3], ">i4").astype(np.int32)
     if not len(ids) == len(packed) == len(due) == len(route_id):
         raise WalkFailed(f"columns of unequal length after id {lower}")
     if len(ids) and (ids[0] <= lower or (np.diff(ids) <= 0).any()):
         raise WalkFailed(f"ids out of order after id {lower}")
-    last = len(ids) < range_rows
+    asked_ids, asked_ms, retry_ids, retry_s = (_array(value, ">i8").astype(np.int64) for value in values[4:8])
     return WalkedRange(
         lower=lower,
-        upper=int(np.iinfo(np.int64).max) if last else int(ids[-1]),
+        upper=LAST_ID,
         ids=ids,
-        due_minute=_minutes(due.astype(np.int64)),
+        due_minute=_minutes(due),
         declared_s=(packed & 0x7FFFFFFF).astype(np.int32),
         flags=((packed >> 32) & 0xFF).astype(np.uint8),
         failures=((packed >> 40) & 0xFF).astype(np.uint8),
         partition=((packed >> 48) & 0x7FFF).astype(np.int16),
         route_id=route_id,
-        requested=(column(4, ">i8").astype(np.int64), column(5, ">i8").astype(np.int64)),
-        retry=(column(6, ">i8").astype(np.int64), column(7, ">i8").astype(np.int64)),
+        requested=(asked_ids, asked_ms),
+        retry=(retry_ids, retry_s),
     )
 
 
@@ -156,8 +225,11 @@ _RANGE = """
                CASE WHEN isfinite(retry_at)
                     THEN ceil(extract(epoch FROM retry_at))::bigint ELSE 0 END AS retry_s
         FROM renderqueue_renderschedule
-        WHERE id > %(lower)s {where}
+        {where}
         ORDER BY id
         LIMIT %(limit)s
     ) AS rows
 """
+
+_IDS = "SELECT id FROM renderqueue_renderschedule {where} ORDER BY id LIMIT %(limit)s"
+_EXISTING = "SELECT id FROM renderqueue_renderschedule WHERE id = ANY(%s)"

@@ -195,6 +195,21 @@ def test_what_was_written_while_the_feed_was_cut_is_found_after_it_is_back(start
     eventually(node.complete)
 
 
+def test_a_feed_that_stays_silent_is_degraded_and_replaced(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half-open connections say nothing: here the node listens for its echo on the wrong channel."""
+    from keeper import service
+
+    monkeypatch.setattr(service, "FEED_TEST_S", 0.2)
+    node = start()
+    eventually(node.complete)
+    channel = node.keeper._marker_channel
+    node.keeper._marker_channel = "rq_nobody"
+    eventually(lambda: not node.complete())
+    node.keeper._marker_channel = channel
+    eventually(node.complete)
+    eventually(lambda: node.keeper.document()["phase"] == "serving")
+
+
 def test_a_statement_too_large_for_the_feed_is_walked(start: Any, raw: Any) -> None:
     site = make_site()
     node = start()

@@ -200,3 +200,17 @@ def test_only_owned_groups_are_read(site: Site, bench: Bench) -> None:
     odd = {page.pk for page in RenderSchedule.objects.all() if (page.partition // 4) % 2}
     assert set(bench.held()) == odd
     assert 0 < len(odd) < 100
+
+
+def test_a_poisoned_row_makes_the_walk_partial_and_moves_the_edge(site: Site, bench: Bench, raw: Any) -> None:
+    make_pages(site, 5)
+    bench.walk()
+    ids = sorted(in_table())
+    raw.execute("SET session_replication_role = replica")
+    raw.execute("UPDATE renderqueue_renderschedule SET route_id = 3000000000 WHERE id = %s", [ids[2]])
+    raw.execute("DELETE FROM renderqueue_renderschedule WHERE id = %s", [ids[3]])
+    result = bench.walk()
+    assert result.unreadable == [ids[2]]
+    assert result.counts == WalkCounts(phantom=1)
+    assert bench.index.edges.node_edge_s() == float("inf")
+    assert set(bench.held()) == set(ids) - {ids[3]}

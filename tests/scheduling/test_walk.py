@@ -10,7 +10,7 @@ import pytest
 from renderqueue.identity import PARTITIONS
 from renderqueue.models import RenderSchedule
 from renderqueue.scheduling import feed
-from renderqueue.scheduling.walk import WalkedRange, read_ranges
+from renderqueue.scheduling.walk import WalkedRange, WalkFailed, read_ranges
 from tests.factories import LONG_AGO, make_page, make_pages, make_site
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.postgres]
@@ -98,3 +98,31 @@ def test_a_deadline_in_2000_and_one_far_away_are_minutes_like_any_other(raw: Any
 def test_failures_beyond_a_byte_are_capped(raw: Any) -> None:
     make_page(make_site(), failures=300)
     assert one(raw).failures.tolist() == [255]
+
+
+def poison(raw: Any, page_id: int) -> None:
+    """Data that the reader's SQL cannot convert: a route id beyond an integer."""
+    raw.execute("SET session_replication_role = replica")
+    raw.execute("UPDATE renderqueue_renderschedule SET route_id = 3000000000 WHERE id = %s", [page_id])
+
+
+@pytest.mark.parametrize("poisoned", [[0], [9], [4, 5], [0, 3, 9, 13], list(range(20))])
+def test_a_range_with_unreadable_rows_is_read_around_them_and_names_them(raw: Any, poisoned: list[int]) -> None:
+    make_pages(make_site(), 20)
+    ids = list(RenderSchedule.objects.order_by("id").values_list("id", flat=True))
+    for number in poisoned:
+        poison(raw, ids[number])
+    ranges = list(read_ranges(raw, None, range_rows=10))
+    bad = [ids[number] for number in poisoned]
+    assert sorted(page_id for walked in ranges for page_id in walked.unreadable) == bad
+    assert [page_id for walked in ranges for page_id in walked.ids.tolist()] == [i for i in ids if i not in bad]
+    assert [walked.lower for walked in ranges[1:]] == [walked.upper for walked in ranges[:-1]]
+    assert ranges[-1].upper == MAX_BIGINT
+
+
+def test_more_than_a_thousand_unreadable_rows_fail_the_walk(raw: Any) -> None:
+    make_pages(make_site(), 1001)
+    raw.execute("SET session_replication_role = replica")
+    raw.execute("UPDATE renderqueue_renderschedule SET route_id = 3000000000")
+    with pytest.raises(WalkFailed, match="1000 rows cannot be read"):
+        list(read_ranges(raw, None, range_rows=100))
