@@ -13,6 +13,8 @@ from renderqueue.identity import identify, parse_url
 from renderqueue.models import Project, RenderSchedule, Route, Site, SiteHost, Sitemap, SitemapRun
 from renderqueue.scheduling import rows
 from renderqueue.serving.lookup import rule_of
+from renderqueue.sitemaps.runs import RunRefused
+from renderqueue.sitemaps.tasks import start_run
 
 PROJECT = "Demo"
 # Short, so that the first renders of some 280 pages spread over minutes and not days.
@@ -73,12 +75,14 @@ def _site(origin: str) -> Site:
 
 
 def _queue_sitemap(site: Site) -> bool:
-    """Queue a reading of the shop's sitemap index unless one is open or was read well. The row is the truth,
-    housekeeping finds it (C5)."""
+    """Queue a reading of the shop's sitemap index, unless it was read well or is being read."""
     sitemap, _ = Sitemap.objects.get_or_create(site=site, url=f"{site.origin}/sitemap.xml")
-    if sitemap.runs.exclude(state=SitemapRun.State.FAILED).exists():
+    if sitemap.runs.filter(state=SitemapRun.State.DONE).exists():
         return False
-    SitemapRun.objects.create(sitemap=sitemap)
+    try:
+        start_run(sitemap)
+    except RunRefused:
+        return False
     return True
 
 
