@@ -66,6 +66,7 @@ class Keeper:
         self._groups: frozenset[int] = frozenset()
         self._feed_open = False
         self._feed_degraded = False
+        self._replace_feed = False
         self._echo_missing = False
         self._last_walk: WalkResult | None = None
         self._last_walk_error = ""
@@ -143,12 +144,12 @@ class Keeper:
 
     def _receive(self, listener: feed.FeedListener) -> None:
         self._feed_open = True
-        self._echo_missing = False
+        self._echo_missing = self._replace_feed = False
         while not self._stopping.is_set():
             self._settle_ownership(listener)
             for event in listener.receive(timeout_s=FEED_TEST_S):
                 self._handle(event)
-            if self._feed_degraded:
+            if self._replace_feed:
                 raise psycopg.OperationalError("a round trip on the feed did not come back")
 
     def _test_feed(self) -> None:
@@ -157,8 +158,8 @@ class Keeper:
         if not self._feed_open:
             return
         if self._echo_missing:
-            self._feed_degraded = True
-            logger.warning("feed degraded: no echo within %.0f s", FEED_TEST_S)
+            self._feed_degraded = self._replace_feed = True
+            logger.warning("feed degraded: no echo within %.1f s", FEED_TEST_S)
             self._wake_feed()
             return
         self._echo_missing = True
