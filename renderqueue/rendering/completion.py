@@ -39,8 +39,8 @@ def _prepare(site_id: int, renders: Sequence[DeviceRender]) -> dict[bytes, NewBo
     contents = [render.html for render in renders if render.html is not None]
     if not contents:
         return {}
-    project_id = Site.objects.values_list("project_id", flat=True).get(pk=site_id)
-    return bodies.missing(project_id, contents)
+    project_id = Site.objects.filter(pk=site_id).values_list("project_id", flat=True).first()
+    return {} if project_id is None else bodies.missing(project_id, contents)
 
 
 def _succeed(

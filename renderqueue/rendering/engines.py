@@ -42,6 +42,7 @@ class Engines:
         self._current: Engine | None = None
         self._launching: asyncio.Task[None] | None = None
         self._closing: dict[asyncio.Task[None], Engine] = {}
+        self._pausing = False
         self._losses = 0
         self._not_before = 0.0
 
@@ -70,6 +71,8 @@ class Engines:
     async def close(self) -> None:
         """Close every browser, visits or none; returns when no process is left."""
         if self._launching is not None:
+            if self._pausing:
+                self._launching.cancel()
             await asyncio.wait([self._launching])
         engines = {*self._closing.values(), *([self._current] if self._current else [])}
         self._current = None
@@ -90,13 +93,16 @@ class Engines:
 
     async def _launch(self) -> None:
         try:
+            self._pausing = True
             await asyncio.sleep(max(self._not_before - time.monotonic(), 0))
+            self._pausing = False
             engine = await Engine.launch(self._executable, timeout_s=self._launch_timeout_s)
         except ChromiumFailed:
             self._count_loss()
             raise
         finally:
             self._launching = None
+            self._pausing = False
         self._current = engine
         engine.browser.on("disconnected", lambda _: self._died(engine))
 

@@ -89,7 +89,7 @@ def test_a_killed_browser_costs_its_own_render_and_leaves_nothing(
     lab = new_lab()
     seen: set[psutil.Process] = set()
     profiles = []
-    for cycle in range(3):
+    for cycle in range(2):
         held = Held(origin, f"/held{cycle}")
         render = lab.begin(job_for(origin, f"/held{cycle}"))
         held.wait_until_asked()
@@ -301,6 +301,23 @@ def test_a_browser_that_hangs_at_its_start_is_killed(tmp_path: Path, origin: HTT
     host.close()
     left = [process for process in descendants() - before if str(hanging) in " ".join(process.cmdline())]
     assert left == []
+
+
+def test_closing_does_not_wait_for_the_pause_after_a_failed_start(
+    tmp_path: Path, origin: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("renderqueue.rendering.engines.BACKOFF_FIRST_S", 25.0)
+    host = BrowserHost(fake_chromium(tmp_path, "exit 1"))
+    with pytest.raises(ChromiumFailed):
+        host.render(job_for(origin, "/"))
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(host.render, job_for(origin, "/"))
+        wait_for(lambda: bool(host._renders), "the second render")
+        began = time.monotonic()
+        host.close()
+        with pytest.raises(RenderCancelled):
+            waiting.result(5)
+    assert time.monotonic() - began < 10
 
 
 def test_the_host_is_safe_to_close_twice_and_unused(chromium_path: str) -> None:

@@ -198,6 +198,18 @@ def test_the_switches_alone_keep_webrtc_behind_the_proxy(
     assert ("udp" in witness.hits) is not guarded
 
 
+def test_a_page_and_its_frames_have_nothing_that_talks_past_a_proxy(serve: Pages, render: Render) -> None:
+    serve(
+        "/",
+        "<p id=p></p><iframe id=blank></iframe><iframe id=doc srcdoc='<p>'></iframe><script>onload = () => {"
+        "const made = document.createElement('iframe'); document.body.append(made);"
+        "p.textContent = [window, blank.contentWindow, doc.contentWindow, made.contentWindow].map((frame) =>"
+        "[typeof frame.RTCPeerConnection, typeof frame.webkitRTCPeerConnection, typeof frame.WebTransport]);"
+        "prerenderReady = true }</script>",
+    )
+    assert f'<p id="p">{",".join(["undefined"] * 12)}</p>' in text_of(render("/"))
+
+
 def test_without_a_proxy_of_its_own_a_context_reaches_nothing(
     chromium_path: str, origin: HTTPServer, serve: Pages, witness: Witness
 ) -> None:
