@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
-from playwright.async_api import Dialog, Page
 from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Page
 
 from renderqueue.egress.proxy import EgressListener
 from renderqueue.rendering import answer
@@ -25,7 +25,8 @@ CRASH_NEWS_S = 0.3
 
 
 class PageVisit:
-    """Bounded by the job's `timeout_s` whatever the page does (trap 45). Dialogs are dismissed, pop-ups closed."""
+    """Bounded by the job's `timeout_s` whatever the page does (trap 45). The driver dismisses
+    dialogs when nobody listens to them; pop-ups are closed."""
 
     def __init__(self, page: Page, job: RenderJob, device: str, listener: EgressListener) -> None:
         self._page = page
@@ -38,7 +39,6 @@ class PageVisit:
         self._crashed = asyncio.Event()
         self._chores: set[asyncio.Task[None]] = set()
         page.on("crash", lambda _: self._crashed.set())
-        page.on("dialog", self._dismiss)
         page.context.on("page", self._close_popup)
 
     async def run(self) -> DeviceRender:
@@ -129,17 +129,11 @@ class PageVisit:
         gate = self._gate
         return DeviceRender(self._device, status=gate.status if gate else None, fault=fault, detail=detail)
 
-    def _dismiss(self, dialog: Dialog) -> None:
-        self._do(dialog.dismiss())
-
     def _close_popup(self, page: Page) -> None:
         if page != self._page:
-            self._do(page.close())
-
-    def _do(self, step: Any) -> None:
-        task = asyncio.create_task(_ignoring_a_closed_page(step))
-        self._chores.add(task)
-        task.add_done_callback(self._chores.discard)
+            task = asyncio.create_task(_close(page))
+            self._chores.add(task)
+            task.add_done_callback(self._chores.discard)
 
 
 def _refusal(where: str, reason: str) -> str:
@@ -149,8 +143,8 @@ def _refusal(where: str, reason: str) -> str:
     )
 
 
-async def _ignoring_a_closed_page(step: Any) -> None:
+async def _close(popup: Page) -> None:
     try:
-        await step
+        await popup.close()
     except PlaywrightError as error:
-        logger.debug("a dialog or pop-up went away by itself: %s", error)
+        logger.debug("a pop-up went away by itself: %s", error)

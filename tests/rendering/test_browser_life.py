@@ -33,6 +33,7 @@ class Lab:
     def __init__(self, host: BrowserHost) -> None:
         self.host = host
         self._before = descendants()
+        self.before_children = psutil.Process().children()
         self._pool = ThreadPoolExecutor(8)
 
     def begin(self, job: RenderJob) -> Future[RenderResult]:
@@ -203,6 +204,24 @@ def test_a_render_can_be_cancelled_by_its_token(new_lab: Callable[..., Lab], ori
     held.release()
     assert only(lab.host.render(job_for(origin, "/"))).html
     assert lab.browsers() == [browser]
+
+
+def test_a_render_cancelled_while_the_browser_starts_leaves_no_second_browser(
+    new_lab: Callable[..., Lab], origin: HTTPServer, serve: Pages
+) -> None:
+    serve("/", "<p>x</p>")
+    lab = new_lab()
+    job = job_for(origin, "/")
+    render = lab.begin(job)
+    wait_for(lambda: bool(lab.processes()), "the start of a driver")
+    assert lab.host.cancel(job.token)
+    with pytest.raises(RenderCancelled):
+        render.result(5)
+    assert only(lab.host.render(job_for(origin, "/"))).html
+    assert len(psutil.Process().children()) == 1 + len(lab.before_children)
+    mine = lab.processes()
+    lab.host.close()
+    assert left_of(mine) == []
 
 
 def test_closing_cancels_what_renders(new_lab: Callable[..., Lab], origin: HTTPServer) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import connection, connections, transaction
@@ -113,15 +112,20 @@ def _somebody_waits() -> bool:
 
 
 def test_pages_with_the_same_bodies_do_not_wait_in_a_ring() -> None:
-    site = make_site(devices=["desktop", "mobile"])
-    one, other = make_page(site), make_page(site)
+    project_id = make_site().project_id
+    low, high = sorted([b"<p>a</p>", b"<p>b</p>"], key=bodies.digest)
+    ids: list[int] = []
 
-    def many(page: RenderSchedule, first: str, second: str) -> None:
-        for number in range(10):
-            render_ends(page, shown(f"<p>{first}{number}</p>"), shown(f"<p>{second}{number}</p>", "mobile"))
+    def other() -> None:
+        with transaction.atomic():
+            ids.extend(bodies.pin(project_id, [high, low], {}).values())
         connections.close_all()
 
-    with ThreadPoolExecutor(2) as pool:
-        for done in [pool.submit(many, one, "a", "b"), pool.submit(many, other, "b", "a")]:
-            done.result(30)
-    assert CachedCopy.objects.count() == 4
+    thread = threading.Thread(target=other)
+    with transaction.atomic():
+        mine = bodies.pin(project_id, [low], {})
+        thread.start()
+        wait_for(_somebody_waits, "waiting for the first body")
+        mine |= bodies.pin(project_id, [high], {})
+    thread.join(10)
+    assert sorted(ids) == sorted(mine.values())
