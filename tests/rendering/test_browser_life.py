@@ -331,7 +331,7 @@ def test_closing_does_not_wait_for_the_pause_after_a_failed_start(
         host.render(job_for(origin, "/"))
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(host.render, job_for(origin, "/"))
-        wait_for(lambda: bool(host._renders), "the second render")
+        wait_for(lambda: host._engines._pausing, "the pause before the second start")
         began = time.monotonic()
         host.close()
         with pytest.raises(RenderCancelled):
