@@ -177,7 +177,7 @@ class _Exchange:
         headers["accept-encoding"] = "gzip"
         # The transport instead of a client: a client refuses redirects that it cannot follow, even when it is
         # told not to follow any.
-        async with httpx.AsyncHTTPTransport(proxy=listener.url, trust_env=False, verify=_tls()) as transport:
+        async with httpx.AsyncHTTPTransport(proxy=listener.url, verify=_tls()) as transport:
             while True:
                 target = _parsed(hops[-1])
                 try:
