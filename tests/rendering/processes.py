@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -32,6 +33,13 @@ def left_of(processes: set[psutil.Process]) -> list[psutil.Process]:
     """Those that still run, and the zombies that this process or a living descendant should have reaped."""
     parents = {os.getpid(), *(process.pid for process in descendants())}
     return [process for process in processes if not _gone(process, parents)]
+
+
+def send(signal: int, processes: Iterable[psutil.Process]) -> None:
+    """To each that still is: spare tabs and helpers come and go by themselves."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal)
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = 15) -> None:

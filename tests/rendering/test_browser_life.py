@@ -22,7 +22,7 @@ from renderqueue.rendering.engine import Engine
 from renderqueue.rendering.job import DeviceRender, Fault, RenderJob, RenderResult
 from tests.rendering.conftest import Pages, job_for
 from tests.rendering.holding import Held
-from tests.rendering.processes import browsers_among, descendants, left_of, profile_of, tabs_of, wait_for
+from tests.rendering.processes import browsers_among, descendants, left_of, profile_of, send, tabs_of, wait_for
 
 pytestmark = pytest.mark.chromium
 
@@ -119,8 +119,7 @@ def test_a_crashed_tab_fails_its_own_render_only(new_lab: Callable[..., Lab], or
     tabs = tabs_of(browser)
     bystander = lab.begin(job_for(origin, "/other"))
     other.wait_until_asked()
-    for tab in left_of(set(tabs)):
-        tab.kill()
+    send(signal.SIGKILL, tabs)
     assert only(victim.result(10)).fault is Fault.TAB_CRASHED
     other.release()
     assert only(bystander.result(10)).html
@@ -154,8 +153,7 @@ def test_closing_ends_a_browser_that_does_not_answer(
     lab = new_lab()
     lab.host.render(job_for(origin, "/"))
     mine = lab.processes()
-    for process in mine:
-        process.suspend()
+    send(signal.SIGSTOP, mine)
     lab.host.close()
     assert left_of(mine) == []
 
