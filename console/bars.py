@@ -29,7 +29,12 @@ class HourBar:
 
 
 def shares(counts: Sequence[tuple[str, int]], total: int) -> list[Share]:
-    return [Share(name, pages, round(FULL * pages / total, 2) if total else 0) for name, pages in counts]
+    return [Share(name, pages, part(pages, total)) for name, pages in counts]
+
+
+def part(amount: int, whole: int) -> float:
+    """Length of a part of a whole, never longer than the whole."""
+    return round(min(FULL * amount / whole, FULL), 2) if whole else 0
 
 
 def hours(coming: Sequence[ComingHour], width: int = 10) -> list[HourBar]:

@@ -21,6 +21,12 @@ class Said:
 def of_fleet(fleet: Fleet) -> Said:
     if not fleet.nodes:
         return _no_node()
+    if not fleet.is_running:
+        return Said(
+            "unready",
+            f"Unready: no render worker reports; {', '.join(node.name for node in fleet.nodes)} did until lately.",
+            "Nothing is known of what is due. Do not scale down on this.",
+        )
     return {"queued": _queued, "empty": _empty, "unready": _unready}[fleet.status](fleet)
 
 
@@ -86,7 +92,7 @@ def _unready(fleet: Fleet) -> Said:
 
 def _why_incomplete(fleet: Fleet) -> str:
     if not fleet.is_running:
-        return "no worker has reported yet."
+        return "no worker reports."
     if fleet.is_partial:
         return "a part of the schedule is held by no worker that reports."
     loading = [node.name for node in fleet.counted if node.phase in ("starting", "loading")]

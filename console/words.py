@@ -7,10 +7,12 @@ import math
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _DECIMALS_BELOW = 10
 _JUST_DUE_BELOW = 0.05
+_COARSE_FROM = 3
 
 
-def duration(seconds: float) -> str:
-    """At most two units, the second one only if it says something: 5400 -> "1 h 30 min", 345600 -> "4 d"."""
+def duration(seconds: float, two_units_below: float = math.inf) -> str:
+    """At most two units, the second one only if it says something: 5400 -> "1 h 30 min", 345600 -> "4 d". From
+    `two_units_below` of the first unit on, that one alone."""
     if math.isinf(seconds):
         return "without end"
     left = round(abs(seconds))
@@ -19,7 +21,8 @@ def duration(seconds: float) -> str:
             first, rest = divmod(left, size)
             smaller_size, smaller = _UNITS[min(index + 1, len(_UNITS) - 1)]
             second = rest // smaller_size
-            return f"{first} {unit} {second} {smaller}" if second and rest else f"{first} {unit}"
+            both = second and index + 1 < len(_UNITS) and first < two_units_below
+            return f"{first} {unit} {second} {smaller}" if both else f"{first} {unit}"
     return "0 s"
 
 
@@ -27,8 +30,8 @@ def relative(seconds: float) -> str:
     """`seconds` is how far ahead: -180 -> "3 min ago", 240 -> "in 4 min"."""
     if abs(seconds) < 1:
         return "now"
-    # One unit is enough to place something in time; a day or an hour and a half wants two.
-    return f"{duration(seconds)} ago" if seconds < 0 else f"in {duration(seconds)}"
+    span = duration(seconds, two_units_below=_COARSE_FROM)
+    return f"{span} ago" if seconds < 0 else f"in {span}"
 
 
 def lateness(cadences: float) -> str:

@@ -43,10 +43,13 @@ def _whole_fleet(request: HttpRequest, fleet: Fleet, names: dict[uuid.UUID, str]
     sites = visible_sites(person(request))
     return {
         "fleet": fleet,
+        "is_running": fleet.is_running,
         "now": fleet.now,
         "said": sentences.of_fleet(fleet),
         "classes": bars.shares(fleet.due_by_class, fleet.due),
         "coming": bars.hours(fleet.coming),
+        "leased_length": bars.part(fleet.leased, fleet.bound),
+        "started_length": bars.part(fleet.started, fleet.bound),
         "next_pages": pages.next_pages(merged_head(fleet), sites, names),
         "in_flight": pages.in_flight(None, names),
         "has_sites": sites.exists(),
@@ -62,6 +65,7 @@ def _own_sites(request: HttpRequest, fleet: Fleet, names: dict[uuid.UUID, str]) 
     next_pages = pages.next_pages(merged_head(fleet, own), sites, names) if own else []
     in_flight = pages.in_flight(sites, names) if own else []
     return {
+        "is_running": fleet.is_running,
         "now": fleet.now,
         "said": sentences.of_own_sites(fleet, len(next_pages), len(in_flight)),
         "next_pages": next_pages,

@@ -134,7 +134,7 @@ def test_a_page_in_flight_names_its_node(operator_client: Client, reporting: Rep
     leases.claim(node, [page.pk], 60)
     shown = text_of(operator_client)
     assert "leased on render@a" in shown
-    assert "Being rendered" in shown
+    assert "In flight" in shown
 
 
 def test_the_overview_asks_a_fixed_number_of_questions_and_never_scans_the_schedule(
