@@ -126,6 +126,7 @@ def test_due_roots_are_queued_and_open_or_later_ones_are_not(sitemap: Sitemap, s
     Sitemap.objects.create(site=site, url="https://shop.test/child.xml", parent=sitemap, next_refresh_at=now)
     refresh_due_sitemaps()
     assert list(SitemapRun.objects.values_list("sitemap", flat=True)) == [sitemap.pk]
+    assert runs.due_sitemaps() == []
     refresh_due_sitemaps()
     assert SitemapRun.objects.count() == 1
 
