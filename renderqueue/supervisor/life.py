@@ -24,7 +24,7 @@ from renderqueue.supervisor.signals import Signals
 from renderqueue.supervisor.watch import Watch
 from renderqueue.transport import FILESYSTEM_SCHEME, broker_folder, wipe
 
-READY_WITHIN_S = 120.0
+READY_WITHIN_S = 300.0  # a slow machine is slow; a part that cannot start is found by its deaths
 DEATHS_BEFORE_READY = 3
 LOOK_EVERY_S = 0.1
 

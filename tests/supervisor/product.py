@@ -21,7 +21,7 @@ from renderqueue.supervisor.descendants import MARKER
 from renderqueue.supervisor.postgres_files import layout_for
 from tests.supervisor.processes import ROOT, bare_environment
 
-START_WITHIN_S = 150.0
+START_WITHIN_S = 320.0
 
 
 class Product:
