@@ -6,7 +6,7 @@ import asyncio
 import html
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from urllib.parse import parse_qs
 from renderqueue.demo import catalogue, sitemaps
 from renderqueue.demo.trouble import TROUBLES
 
-Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _FILES = Path(__file__).with_name("files")
 _SHELL = (_FILES / "shell.html").read_text()
@@ -35,7 +36,7 @@ class Answer:
     delay_s: float = field(default=0.0)
 
 
-async def application(scope: Mapping[str, Any], receive: Any, send: Send) -> None:
+async def application(scope: Scope, receive: Any, send: Send) -> None:
     """Answers GET and HEAD; anything else is refused."""
     if scope["type"] != "http":
         return
@@ -56,7 +57,7 @@ async def application(scope: Mapping[str, Any], receive: Any, send: Send) -> Non
     await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else answer.body})
 
 
-def origin_of(scope: Mapping[str, Any]) -> str:
+def origin_of(scope: Scope) -> str:
     host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
     return f"http://{host}"
 

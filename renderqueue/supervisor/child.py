@@ -6,7 +6,7 @@ import contextlib
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,8 +33,9 @@ class Part:
 class Child:
     """The running process of a part."""
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, clock: Callable[[], float] = time.monotonic) -> None:
         self.part = part
+        self._clock = clock
         self.process: subprocess.Popen[bytes] | None = None
         self.starts = 0
         self.next_start_at = 0.0
@@ -56,7 +57,7 @@ class Child:
 
     def start(self) -> None:
         self.starts += 1
-        self._started_at = time.monotonic()
+        self._started_at = self._clock()
         self.rotate_log()
         with self.part.log.open("ab") as log:
             # Its own session: Ctrl-C in the terminal reaches the supervisor only, which stops in order.
@@ -75,14 +76,14 @@ class Child:
         if self.process is None or (code := self.process.poll()) is None:
             return None
         self.process = None
-        if time.monotonic() - self._started_at > STEADY_AFTER_S:
+        if self._clock() - self._started_at > STEADY_AFTER_S:
             self._backoff_s = BACKOFF_FIRST_S
         self.postpone()
         return code
 
     def postpone(self) -> None:
         """Set the time of the next start; each one in a row is later."""
-        self.next_start_at = time.monotonic() + self._backoff_s
+        self.next_start_at = self._clock() + self._backoff_s
         self._backoff_s = min(self._backoff_s * 2, BACKOFF_MOST_S)
 
     def send(self, number: signal.Signals) -> None:

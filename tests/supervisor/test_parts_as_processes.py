@@ -48,10 +48,9 @@ def test_an_ended_part_is_reported_once_with_its_last_words(tmp_path: Path, star
     assert child.collect() is None
 
 
-def test_each_start_in_a_row_is_later(tmp_path: Path, started: list[Child], monkeypatch: pytest.MonkeyPatch) -> None:
-    child = Child(part(tmp_path, "raise SystemExit(1)"))
+def test_each_start_in_a_row_is_later(tmp_path: Path, started: list[Child]) -> None:
+    child = Child(part(tmp_path, "raise SystemExit(1)"), clock=lambda: 100.0)
     started.append(child)
-    monkeypatch.setattr(child_module.time, "monotonic", lambda: 100.0)
     delays = []
     for _ in range(9):
         child.start()
@@ -62,13 +61,10 @@ def test_each_start_in_a_row_is_later(tmp_path: Path, started: list[Child], monk
     assert delays == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
 
 
-def test_a_part_that_ran_for_a_while_starts_again_at_once(
-    tmp_path: Path, started: list[Child], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    child = Child(part(tmp_path, "raise SystemExit(1)"))
-    started.append(child)
+def test_a_part_that_ran_for_a_while_starts_again_at_once(tmp_path: Path, started: list[Child]) -> None:
     now = 100.0
-    monkeypatch.setattr(child_module.time, "monotonic", lambda: now)
+    child = Child(part(tmp_path, "raise SystemExit(1)"), clock=lambda: now)
+    started.append(child)
     for _ in range(3):
         child.start()
         assert child.process is not None
