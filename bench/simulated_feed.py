@@ -192,7 +192,7 @@ class SimulatedFeed:
         walk = self.walk
         assert walk is not None
         assert not walk.pending
-        self.index.finish_walk(walk.began, walk.t0_s)
+        self.index.finish_walk(walk.began)
         self.walk = None
         return walk.counts
 

@@ -76,6 +76,7 @@ class ScheduleIndex:
         self._timers: list[tuple[float, int]] = []
         self._touched: set[int] | None = None
         self._limit_s = -math.inf
+        self._promise_s = math.inf
         self._owned = np.zeros(PARTITIONS, dtype=np.bool_)
         self._rules = rules or Rules()
         self._routes = self._route_table()
@@ -98,6 +99,7 @@ class ScheduleIndex:
             if narrower:
                 self.edges.narrow(now_s + rules.window_s)
                 self._limit_s = now_s + rules.window_s
+                self._promise_s = min(self._promise_s, self._limit_s)
             return not narrower
 
     def gain(self, groups: Iterable[int]) -> None:
@@ -219,6 +221,8 @@ class ScheduleIndex:
         with self.lock:
             self._touched = set()
             self._admission_limit(t0_s)
+            window = self._rules.window_s
+            self._promise_s = t0_s + window if window else math.inf
             return self.edges.begin_walk()
 
     def merge(self, walked: WalkedRange, began: NDArray[np.int64], now_s: float, counted: WalkCounts) -> None:
@@ -247,12 +251,12 @@ class ScheduleIndex:
                 self._set_sparse(page_id, asked, retry, now_s)
             self._touched.difference_update(found.left_alone.tolist())
 
-    def finish_walk(self, began: NDArray[np.int64], t0_s: float) -> None:
-        """All ranges are merged: close the touched set and move the edges."""
+    def finish_walk(self, began: NDArray[np.int64]) -> None:
+        """All ranges are merged: close the touched set and move the edges to t0 + window. Of several windows in
+        force during the walk the narrowest counts: while it held, rows beyond it were turned away."""
         with self.lock:
             self._touched = None
-            window = self._rules.window_s
-            self.edges.finish_walk(began, t0_s + window if window else math.inf)
+            self.edges.finish_walk(began, self._promise_s)
 
     def abandon_walk(self) -> None:
         with self.lock:

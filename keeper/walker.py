@@ -128,7 +128,7 @@ def walk(
     except BaseException:
         index.abandon_walk()
         raise
-    index.finish_walk(began, t0_s)
+    index.finish_walk(began)
     if first_load:
         result.counts = WalkCounts(unschedulable=result.counts.unschedulable)
     result.seconds = time.monotonic() - began_at

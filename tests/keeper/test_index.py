@@ -65,7 +65,7 @@ def walk(index: ScheduleIndex, table: dict[int, int], now_s: float = NOW_S) -> W
     counts = WalkCounts()
     began = index.begin_walk(now_s)
     index.merge(walked(table), began, now_s, counts)
-    index.finish_walk(began, now_s)
+    index.finish_walk(began)
     return counts
 
 
@@ -156,7 +156,7 @@ def test_an_event_during_a_walk_wins_over_what_the_walk_read() -> None:
     index.apply(event(2, flags=feed.DELETED), NOW_S)
     index.apply(event(4, MINUTE), NOW_S)
     index.merge(snapshot, began, NOW_S, counts)
-    index.finish_walk(began, NOW_S)
+    index.finish_walk(began)
     assert counts == WalkCounts()
     assert held(index) == [1, 3, 4]
     assert [entry.page_id for entry in index.best(9, NOW_S)] == [3, 4]
@@ -180,7 +180,7 @@ def test_a_group_named_for_a_rewalk_during_a_walk_keeps_no_edge() -> None:
     began = index.begin_walk(NOW_S)
     index.edges.named_for_rewalk([7])
     index.merge(walked({}), began, NOW_S, counts)
-    index.finish_walk(began, NOW_S)
+    index.finish_walk(began)
     assert index.edges.node_edge_s() == -math.inf
     assert index.edges.edge_s[8] == NOW_S + 3600
 
@@ -191,7 +191,7 @@ def test_a_group_lost_and_regained_during_a_walk_keeps_no_edge() -> None:
     index.lose([7])
     index.gain([7])
     index.edges.feed_opened([7])
-    index.finish_walk(began, NOW_S)
+    index.finish_walk(began)
     assert index.edges.edge_s[7] == -math.inf
 
 
@@ -232,6 +232,17 @@ def test_a_wider_window_asks_for_a_walk(wider: int) -> None:
     walk(index, {})
     assert index.set_rules(rules(window_s=wider), NOW_S) is True
     assert index.edges.node_edge_s() == NOW_S + 3600
+
+
+def test_a_window_that_was_narrower_for_a_while_during_a_walk_holds_the_edge_back() -> None:
+    """Rows beyond it were turned away while it was in force."""
+    index = ready_index(window_s=0)
+    began = index.begin_walk(NOW_S)
+    index.set_rules(rules(window_s=600), NOW_S)
+    index.apply(event(1, MINUTE + 30), NOW_S)
+    index.set_rules(rules(window_s=0), NOW_S)
+    index.finish_walk(began)
+    assert index.edges.node_edge_s() == NOW_S + 600
 
 
 def test_rows_beyond_a_narrowed_window_are_neither_repaired_nor_dropped_by_the_next_walk() -> None:
@@ -306,7 +317,7 @@ def test_requests_are_remembered_from_walks_and_ended_by_events() -> None:
     asked = (np.array([2], np.int64), np.array([int(NOW_S * 1000)], np.int64))
     began = index.begin_walk(NOW_S)
     index.merge(_with_requests(snapshot, asked), began, NOW_S, WalkCounts())
-    index.finish_walk(began, NOW_S)
+    index.finish_walk(began)
     assert [entry.priority_class.label for entry in index.best(9, NOW_S)] == ["urgent", "discovered"]
     index.apply(event(2), NOW_S)
     assert [entry.priority_class.label for entry in index.best(9, NOW_S)] == ["discovered", "discovered"]
@@ -320,7 +331,7 @@ def test_a_walk_repairs_a_request_that_memory_missed() -> None:
     for expected in (1, 1):
         began = index.begin_walk(NOW_S)
         index.merge(_with_requests(walked({1: MINUTE}), asked), began, NOW_S, counts)
-        index.finish_walk(began, NOW_S)
+        index.finish_walk(began)
         assert counts.mismatched == expected
     assert walk(index, {1: MINUTE}).mismatched == 1
     assert index.best(1, NOW_S)[0].priority_class.label == "discovered"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from bench.keeper_soak import Soak
 from bench.simulated_feed import GROUPS_USED, START_S, Row, SimulatedFeed
 from keeper.index import WalkCounts
 from renderqueue.scheduling import feed
@@ -111,7 +113,13 @@ class KeeperMachine(RuleBasedStateMachine):
 
 
 TestKeeper = KeeperMachine.TestCase
-TestKeeper.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+TestKeeper.settings = settings(max_examples=40, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_random_walk_weighted_towards_walks_finds_nothing(seed: int) -> None:
+    """Its weights make walks that interleave with writes common; `bin/bench keeper_soak` goes on for longer."""
+    Soak(seed).run(4000)
 
 
 def test_the_model_would_notice_a_lost_event() -> None:
