@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import threading
 import uuid
 from typing import Any
 
@@ -52,8 +53,12 @@ class KeeperStep(bootsteps.StartStopStep):
         logger.info("keeper of node %s started, queue %s", identity.id, queue)
 
     def stop(self, worker: Any) -> None:
+        """A threads pool has no time limits: what still renders at the end of the grace is cancelled (D6)."""
         if worker.keeper is not None:
             worker.keeper.stop()
+            grace = threading.Timer(config().grace_s, worker.keeper.stop_renders)
+            grace.daemon = True
+            grace.start()
 
     def terminate(self, worker: Any) -> None:
         self.stop(worker)

@@ -108,6 +108,13 @@ class Keeper:
         self._markers.feed_lost()
         self._wake_feed()
 
+    def stop_renders(self) -> None:
+        """The grace is over: renders that still run end now, and their tasks give the leases back."""
+        tokens = self.dispatcher.held_tokens()
+        if tokens:
+            logger.warning("the grace is over: %d renders are cancelled", len(tokens))
+            fence.stop_renders(tokens)
+
     def shutdown(self) -> None:
         """The pool has drained: end everything."""
         self.stop()
@@ -361,7 +368,7 @@ class Keeper:
         if tokens:
             logger.warning("%d leases lost; their renders are stopped", len(tokens))
             self.dispatcher.lost(tokens)
-            fence.leases_lost(tokens)
+            fence.stop_renders(tokens)
 
     def _recover(self) -> None:
         recovered = leases.recover()

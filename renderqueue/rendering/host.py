@@ -11,7 +11,7 @@ from celery import signals
 from renderqueue.config import config
 from renderqueue.rendering.browser import BrowserHost
 from renderqueue.rendering.chromium import find_chromium
-from renderqueue.scheduling.fence import on_lease_lost
+from renderqueue.scheduling.fence import on_stop
 
 _guard = threading.Lock()
 _host: BrowserHost | None = None
@@ -27,7 +27,7 @@ def browser_host() -> BrowserHost:
 
 
 def stop_render(token: uuid.UUID) -> None:
-    """Stop the render of a lease that this process lost (T1)."""
+    """Stop the render of a lease that this process lost (T1), or whose grace is over."""
     with _guard:
         host = _host
     if host is not None:
@@ -43,6 +43,6 @@ def close_browser_host(**_: Any) -> None:
         host.close()
 
 
-on_lease_lost(stop_render)
+on_stop(stop_render)
 signals.worker_shutdown.connect(close_browser_host)
 signals.worker_process_shutdown.connect(close_browser_host)
