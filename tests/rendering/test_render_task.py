@@ -82,7 +82,7 @@ def test_a_lost_lease_stops_its_render_and_leaves_the_page_as_it_was(site: Site,
     task = threading.Thread(target=render_page, args=[page.pk, str(token)])
     task.start()
     held.wait_until_asked()
-    fence.leases_lost([token])
+    fence.stop_renders([token])
     task.join(10)
     assert not task.is_alive()
     held.release()
