@@ -61,7 +61,7 @@ def redis_url() -> Iterator[str]:
     assert binary is not None
     folder = Path(tempfile.mkdtemp(prefix="rq-redis-"))
     socket_path = folder / "redis.sock"
-    port = _free_port()
+    port = free_port()
     process = subprocess.Popen(
         [binary, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
          "--unixsocket", str(socket_path), "--dir", str(folder), "--loglevel", "warning"],
@@ -75,7 +75,7 @@ def redis_url() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     import socket
 
     with socket.socket() as probe:

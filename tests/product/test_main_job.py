@@ -159,7 +159,7 @@ def test_bad_input_is_answered_with_what_to_do(start: Start) -> None:
             (("ingest", f"{site.origin}/a.html"), "not a sitemap"),
             (("ingest", f"{site.origin}/nothing.xml"), "404"),
             (("ingest", "https://elsewhere.test/sitemap.xml"), "elsewhere.test"),
-            (("add_site", "Again", site.origin, "--project", "docs"), "already"),
+            (("add_site", "Again", site.origin, "--project", "docs", "--allow-private", site.host), "already"),
             (("add_site", "Closed", closed, "--project", "docs"), "allow"),
         ]:
             with pytest.raises(AssertionError, match=f"(?is){re.escape(sentence)}"):
