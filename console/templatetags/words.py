@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 
 from django import template
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from console import words
 
@@ -22,6 +22,13 @@ register.filter("bytes_size", words.size)
 def number(value: int | None) -> str:
     """With thousands separators; nothing known is said so, never 0 (trap 14)."""
     return "?" if value is None else f"{value:,}"
+
+
+@register.filter
+def breakable(url: str) -> SafeString:
+    """A URL that may go on in the next line after each slash."""
+    parts = url.split("/")
+    return format_html_join("", "{}{}", ((part, mark_safe("/<wbr>")) for part in parts[:-1])) + escape(parts[-1])
 
 
 @register.simple_tag

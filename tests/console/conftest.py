@@ -12,12 +12,18 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.db import connection
 from django.test import Client
+from pytest_django import Settings
 
 from keeper import report
 from renderqueue.models import Membership, Node, Project, RenderSchedule
 from tests.factories import database_now
 
 PASSWORD = "only-for-tests-1"
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(settings: Settings) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.fixture(autouse=True)

@@ -133,7 +133,7 @@ def test_a_page_in_flight_names_its_node(operator_client: Client, reporting: Rep
     node = reporting(due=1, parked=1, leased=1, head=head_of(page))
     leases.claim(node, [page.pk], 60)
     shown = text_of(operator_client)
-    assert "leased on render@a" in shown
+    assert 'leased <span class="whole faint">on render@a</span>' in shown
     assert "In flight" in shown
 
 
