@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,19 @@ def test_a_pid_file_of_another_program_is_removed(tmp_path: Path, system_dir: Pa
     (data / "postmaster.pid").write_text(f"{os.getpid()}\n{data}\n1\n5432\n\n\n\nready\n")
     with embedded(tmp_path, system_dir) as server:
         assert server.pid is not None
+
+
+def test_another_program_in_the_folder_is_left_alone(tmp_path: Path, system_dir: Path) -> None:
+    with embedded(tmp_path, system_dir) as server:
+        data = server.layout.data
+    other = subprocess.Popen(["sleep", "100"], cwd=data)
+    try:
+        (data / "postmaster.pid").write_text(f"{other.pid}\n{data}\n1\n5432\n\n\n\nready\n")
+        with embedded(tmp_path, system_dir):
+            assert alive(other.pid)
+    finally:
+        other.kill()
+        other.wait()
 
 
 def test_a_server_that_outlived_its_owner_is_stopped_first(tmp_path: Path, system_dir: Path) -> None:

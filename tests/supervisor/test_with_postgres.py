@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from tests.supervisor.processes import ROOT, bare_environment, eventually
@@ -34,16 +35,21 @@ def test_a_database_that_is_given_is_used() -> None:
     assert done.stdout.strip() == "postgresql://elsewhere/db"
 
 
-def test_sigterm_reaches_the_command_and_the_database_goes() -> None:
-    script = 'trap "exit 9" TERM; echo "$DATABASE_URL"; while :; do sleep 0.1; done'
+def test_sigterm_reaches_the_command_each_time_and_the_database_goes() -> None:
+    script = 'trap "echo asked; trap \'exit 9\' TERM" TERM; echo "$DATABASE_URL"; while :; do sleep 0.1; done'
     process = subprocess.Popen(
         [*RUN, "sh", "-c", script], env=bare_environment(), cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     run = folder_of(process.stdout.readline())
     assert run.exists()
+    bound = threading.Timer(60, process.kill)  # a signal that is lost must not leave the test waiting
+    bound.start()
+    process.send_signal(signal.SIGTERM)  # perhaps before the command is known to its starter
+    assert process.stdout.readline() == "asked\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 9
+    assert process.wait(60) == 9
+    bound.cancel()
     eventually(lambda: not run.exists(), "the cluster is removed")
 
 

@@ -54,8 +54,10 @@ def test_queues_do_not_see_each_others_messages(connect: Connect) -> None:
 
 def test_a_message_that_is_still_being_written_is_not_read(connect: Connect, folder: Path) -> None:
     sent(connect(), "work", "whole")
-    (queue_folder(folder, "work") / ".00000000000000000001-x.msg.y").write_bytes(b'{"body": "ha')
+    partial = queue_folder(folder, "work") / ".00000000000000000001-x.msg.y"
+    partial.write_bytes(b'{"body": "ha')
     assert received(connect(), "work") == ["whole"]
+    assert partial.exists()  # its writer will rename it
 
 
 @pytest.mark.parametrize(
