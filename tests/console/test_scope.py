@@ -99,6 +99,11 @@ def test_an_owner_is_told_that_the_view_is_partial(world: World) -> None:
     assert "Queued: 1 page of your sites near the front of the queue, 0 being rendered." in shown
 
 
+def test_a_report_that_places_a_page_at_the_wrong_site_gives_nothing_away(world: World, reporting: Reporting) -> None:
+    reporting("render@private", head=head_of(world.other_page, site=world.own.pk))
+    assert "other.test" not in world.owner.get("/").content.decode()
+
+
 def test_viewers_add_no_site(world: World) -> None:
     assert world.viewer.get("/sites/new/").status_code == 403
     assert world.stranger.get("/sites/new/").status_code == 403
