@@ -112,18 +112,16 @@ class Watch:
     def _end_orphans(self) -> bool:
         """Wait for browsers and their helpers; kill what stays. Returns whether anything was killed."""
         deadline = time.monotonic() + ORPHANS_AT_THE_END_S
-        while orphans(self._known()):
+        killed = 0
+        while left := orphans(self._known()):
             if time.monotonic() > deadline or self._signals.stops > 1:
-                killed = kill_trees(orphans(self._known()))
-                say("supervisor", f"killed {killed} processes that outlived their part")
-                while orphans(self._known()):
-                    self.reap()
-                    self._signals.wait(0.05)
-                return True
+                killed += kill_trees(left)
             self.reap()
             self._signals.wait(0.05)
         self.reap()
-        return False
+        if killed:
+            say("supervisor", f"killed {killed} processes that outlived their part")
+        return killed > 0
 
     def _keep_database(self) -> None:
         if self._postgres is None or self._postgres.pid or time.monotonic() < self._postgres_next_at:
