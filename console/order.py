@@ -1,7 +1,7 @@
 """The next pages of the whole fleet: the nodes' heads, merged in the keepers' own order. Pure.
 
-Class first; inside urgent as the nodes gave them, inside the others the greater relative lateness first, then the
-earlier deadline, then the page's id (D7). Lateness is brought to one instant, because reports differ in age.
+Class first; inside urgent the newest request first, inside the others the greater relative lateness first, then the
+page's id (D7). Lateness is brought to one instant, because reports differ in age.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def merged_head(fleet: Fleet, sites: Collection[int] | None = None, size: int = 
 
 def _placed(node: NodeRow, now_s: float) -> list[tuple[tuple[float, ...], HeadEntry]]:
     placed: list[tuple[tuple[float, ...], HeadEntry]] = []
-    for position, raw in enumerate(node.document.get("head") or []):
+    for raw in node.document.get("head") or []:
         if raw["class"] not in CLASSES or not raw["interval_s"]:
             continue  # a newer node's word; it cannot be placed
         late = relative_lateness(raw["due_at"], raw["interval_s"], now_s)
@@ -55,6 +55,6 @@ def _placed(node: NodeRow, now_s: float) -> list[tuple[tuple[float, ...], HeadEn
             route=raw["route"],
             site=raw["site"],
         )
-        within = position if entry.kind == "urgent" else -late
-        placed.append(((CLASSES.index(entry.kind), within, raw["due_at"], entry.page), entry))
+        within = -(raw.get("requested_at") or 0.0) if entry.kind == "urgent" else -late
+        placed.append(((CLASSES.index(entry.kind), within, entry.page), entry))
     return placed

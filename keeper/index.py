@@ -345,6 +345,7 @@ class ScheduleIndex:
         """`choose`, one object a page: for small sizes."""
         with self.lock:
             choice, routes = self.choose(size, now_s, closed_sites), self._routes
+            asked = {page_id: self._requests[page_id] for page_id in choice.ids.tolist() if page_id in self._requests}
         return [
             order.Entry(
                 page_id=page_id,
@@ -354,6 +355,7 @@ class ScheduleIndex:
                 interval_s=interval_s,
                 route_id=int(routes.route_id[code]),
                 site_id=int(routes.site_id[code]),
+                requested_ms=asked.get(page_id, 0),
             )
             for page_id, kind, lateness, due_minute, interval_s, code in zip(
                 choice.ids.tolist(),

@@ -31,7 +31,7 @@ class RouteTable:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One place in the order, with what put it there."""
+    """One place in the order, with what put it there. `requested_ms` is 0 where nobody asked."""
 
     page_id: int
     priority_class: PriorityClass
@@ -40,6 +40,7 @@ class Entry:
     interval_s: int
     route_id: int
     site_id: int
+    requested_ms: int
 
 
 def intervals(rows: Rows, routes: RouteTable, declared_s: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -25,7 +25,7 @@ while `exact` is true:
   flow                see keeper.index.Flow
   claims              answers of claims by kind, since the start
   head                the first pages in order, at most HEAD_SIZE
-                      {page, class, lateness, due_at, interval_s, route, site}
+                      {page, class, lateness, due_at, interval_s, route, site, requested_at}
 """
 
 from __future__ import annotations

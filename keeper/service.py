@@ -469,6 +469,7 @@ class Keeper:
                     "interval_s": entry.interval_s,
                     "route": entry.route_id,
                     "site": entry.site_id,
+                    "requested_at": entry.requested_ms / 1000 or None,
                 }
                 for entry in head
             ],

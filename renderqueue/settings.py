@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.templatetags.static import static
 from django.utils.csp import CSP
 from psycopg.conninfo import conninfo_to_dict
 
@@ -94,6 +95,7 @@ LANGUAGE_CODE = "en"
 TIME_ZONE = "UTC"
 USE_TZ = True
 USE_I18N = False
+DATETIME_FORMAT = "Y-m-d H:i:s"
 
 STATIC_URL = "static/"
 STATIC_ROOT = _config.data_dir / "static"
@@ -129,4 +131,28 @@ LOGGING = {
     "loggers": {"httpx": {"level": "WARNING"}, "httpcore": {"level": "WARNING"}},
 }
 
-UNFOLD = {"SITE_TITLE": "renderqueue records", "SITE_HEADER": "renderqueue records", "SITE_SYMBOL": "database"}
+UNFOLD = {
+    "SITE_TITLE": "renderqueue records",
+    "SITE_HEADER": "renderqueue records",
+    "SITE_SYMBOL": "database",
+    "SITE_URL": "/",
+    "SITE_FAVICONS": [
+        {"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("console/mark.svg")},
+    ],
+    # The console's teal.
+    "COLORS": {
+        "primary": {
+            "50": "#effaf8",
+            "100": "#d5f2ee",
+            "200": "#aee5de",
+            "300": "#7ccbc4",
+            "400": "#3fbdb1",
+            "500": "#14a89d",
+            "600": "#0f766e",
+            "700": "#0d625c",
+            "800": "#0b4f4a",
+            "900": "#093f3b",
+            "950": "#052724",
+        }
+    },
+}

@@ -119,9 +119,14 @@ def test_the_next_pages_of_two_nodes_come_in_one_order(operator_client: Client, 
         )
     )
     reporting("render@a", groups=128, due=2, head=[*head_of(late), *head_of(cold, kind="cold")])
+    asked = make_page(site, "/asked", due_at=now)
+    earlier = head_of(asked, kind="urgent", requested_at=now.timestamp() - 60)
     reporting("render@b", groups=128, due=2, head=[*head_of(rushed, kind="urgent"), *head_of(later)])
+    reporting("render@c", groups=0, due=1, head=earlier)
     page = text_of(operator_client)
-    places = [page.index(f'<span title="{site.origin}/{name}"') for name in ("rushed", "later", "late", "cold")]
+    places = [
+        page.index(f'<span title="{site.origin}/{name}"') for name in ("rushed", "asked", "later", "late", "cold")
+    ]
     assert places == sorted(places)
     assert "2.4 cadences late" in page
     assert "just due" in page
