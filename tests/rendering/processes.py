@@ -12,7 +12,15 @@ import psutil
 
 
 def descendants(pid: int | None = None) -> set[psutil.Process]:
-    return set(psutil.Process(pid).children(recursive=True))
+    try:
+        return set(psutil.Process(pid).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return set()
+
+
+def drivers() -> list[psutil.Process]:
+    """This process's browser drivers; it has other children, too (a database)."""
+    return [process for process in psutil.Process().children() if "run-driver" in _command(process)]
 
 
 def browsers_among(processes: set[psutil.Process]) -> list[psutil.Process]:

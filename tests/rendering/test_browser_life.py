@@ -22,25 +22,27 @@ from renderqueue.rendering.engine import Engine
 from renderqueue.rendering.job import DeviceRender, Fault, RenderJob, RenderResult
 from tests.rendering.conftest import Pages, job_for
 from tests.rendering.holding import Held
-from tests.rendering.processes import browsers_among, descendants, left_of, profile_of, send, tabs_of, wait_for
+from tests.rendering.processes import browsers_among, descendants, drivers, left_of, profile_of, send, tabs_of, wait_for
 
 pytestmark = pytest.mark.chromium
 
 
 class Lab:
-    """A host of the test's own and the processes that it brought."""
+    """A host of the test's own and the drivers and browsers that it brought."""
 
     def __init__(self, host: BrowserHost) -> None:
         self.host = host
-        self._before = descendants()
-        self.before_children = psutil.Process().children()
+        self._others = set(drivers())
         self._pool = ThreadPoolExecutor(8)
 
     def begin(self, job: RenderJob) -> Future[RenderResult]:
         return self._pool.submit(self.host.render, job)
 
+    def drivers(self) -> list[psutil.Process]:
+        return [driver for driver in drivers() if driver not in self._others]
+
     def processes(self) -> set[psutil.Process]:
-        return descendants() - self._before
+        return {process for driver in self.drivers() for process in [driver, *descendants(driver.pid)]}
 
     def browsers(self) -> list[psutil.Process]:
         return browsers_among(self.processes())
@@ -104,8 +106,8 @@ def test_a_killed_browser_costs_its_own_render_and_leaves_nothing(
         assert only(lab.host.render(job_for(origin, "/"))).html
         seen |= lab.processes()
         lab.browsers()[0].kill()  # and once with nothing open
-        wait_for(lambda: not lab.processes(), "the end of all that belonged to the dead browser")
-    assert left_of(seen) == []
+        wait_for(lambda seen=seen: not left_of(seen), "the end and the reaping of all that belonged to dead browsers")
+        assert lab.processes() == set()
     assert [profile for profile in profiles if profile.exists()] == []
 
 
@@ -216,7 +218,7 @@ def test_a_render_cancelled_while_the_browser_starts_leaves_no_second_browser(
     with pytest.raises(RenderCancelled):
         render.result(5)
     assert only(lab.host.render(job_for(origin, "/"))).html
-    assert len(psutil.Process().children()) == 1 + len(lab.before_children)
+    assert len(lab.drivers()) == 1
     mine = lab.processes()
     lab.host.close()
     assert left_of(mine) == []
