@@ -17,7 +17,6 @@ from typing import Any
 import httpx
 import psutil
 
-from renderqueue.supervisor.descendants import MARKER
 from renderqueue.supervisor.postgres_files import layout_for
 from tests.supervisor.processes import ROOT, bare_environment
 
@@ -92,14 +91,13 @@ class Product:
 
 
 def processes_of(data_dir: Path) -> list[psutil.Process]:
-    """Everything alive that was started for this data folder, whoever its parent is now."""
+    """Everything alive that was started for this data folder, a supervisor first, whoever its parent is now."""
     home = str(layout_for(data_dir).home)
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             environment: dict[str, Any] = process.environ()
-            of_parts = MARKER in environment and environment.get("RENDERQUEUE_DATA_DIR") == str(data_dir)
-            if of_parts or home in " ".join(process.cmdline()):
+            if environment.get("RENDERQUEUE_DATA_DIR") == str(data_dir) or home in " ".join(process.cmdline()):
                 found.append(process)
     return found
 
