@@ -106,9 +106,13 @@ def test_a_killed_browser_costs_its_own_render_and_leaves_nothing(
         assert only(lab.host.render(job_for(origin, "/"))).html
         seen |= lab.processes()
         lab.browsers()[0].kill()  # and once with nothing open
-        wait_for(lambda seen=seen: not left_of(seen), "the end and the reaping of all that belonged to dead browsers")
+        wait_until_gone(seen)
         assert lab.processes() == set()
     assert [profile for profile in profiles if profile.exists()] == []
+
+
+def wait_until_gone(processes: set[psutil.Process]) -> None:
+    wait_for(lambda: not left_of(processes), "the end and the reaping of all that belonged to dead browsers")
 
 
 def test_a_crashed_tab_fails_its_own_render_only(new_lab: Callable[..., Lab], origin: HTTPServer, serve: Pages) -> None:
