@@ -17,6 +17,7 @@ from celery.worker.control import control_command
 from keeper.membership import NodeIdentity
 from keeper.service import Keeper
 from renderqueue.config import config
+from renderqueue.scheduling.leases import serve_as
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +49,7 @@ class KeeperStep(bootsteps.StartStopStep):
 
         keeper = Keeper(config(), identity, send)
         worker.keeper = keeper
+        serve_as(identity.id)
         _follow_tasks(keeper)
         keeper.start()
         logger.info("keeper of node %s started, queue %s", identity.id, queue)

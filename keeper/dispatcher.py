@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django.db import Error as DatabaseError
+from django.db import connection
 
 from keeper.clock import KeeperClock
 from keeper.index import ScheduleIndex
@@ -131,6 +132,7 @@ class Dispatcher:
                 wait_s = self.fill()
             except (DatabaseError, OSError) as error:
                 logger.warning("claiming failed, trying again in %.0f s: %s", RETRY_S, error)
+                connection.close()
                 wait_s = RETRY_S
             self._rest(wait_s)
 
@@ -167,11 +169,15 @@ class Dispatcher:
             self._send(page_id, token)
         except Exception:
             # The broker is down: ownership is in Postgres, so giving it back loses nothing.
+            logger.exception("handing page %d to the pool failed; its lease is released", page_id)
             with self._wake:
                 self._held.pop(page_id, None)
-            leases.release([token])
             self._index.park([page_id], self._clock.now_s() + RETRY_S)
-            logger.exception("handing page %d to the pool failed; its lease is released", page_id)
+            try:
+                leases.release([token])
+            except DatabaseError as error:
+                connection.close()
+                logger.warning("page %d: its lease could not be released and expires: %s", page_id, error)
 
     def _refused(self, claimed: Claimed, site_id: int, now_s: float) -> None:
         """Only "not due" and "gone" say that memory was wrong (L0)."""
@@ -184,19 +190,21 @@ class Dispatcher:
                 self.repaired += 1
                 minute = int(until_s // 60) if claimed.until else None
                 self._index.correct(claimed.page_id, minute)
+                self._index.park([claimed.page_id], max(until_s, now_s + RETRY_S))
             case ClaimAnswer.LEASED:
                 self._index.park([claimed.page_id], until_s + RECOVERY_SWEEP_S)
             case ClaimAnswer.BACKING_OFF:
-                self._index.park([claimed.page_id], until_s)
+                self._index.park([claimed.page_id], max(until_s, now_s + RETRY_S))
             case ClaimAnswer.AT_CAP | ClaimAnswer.PAUSED:
-                self._closed_sites[site_id] = now_s + SITE_CLOSED_S
+                with self._wake:
+                    self._closed_sites[site_id] = now_s + SITE_CLOSED_S
             case _:
                 self._index.park([claimed.page_id], now_s + RETRY_S)
 
     def _sites_without_room(self, now_s: float) -> frozenset[int]:
         """Sites whose cap our own leases fill, and those that a claim found full a moment ago."""
-        self._closed_sites = {site: until for site, until in self._closed_sites.items() if until > now_s}
         with self._wake:
+            self._closed_sites = {site: until for site, until in self._closed_sites.items() if until > now_s}
             ours = Counter(held.site_id for held in self._held.values())
         rules = self._index.rules.sites
         full = {site for site, count in ours.items() if site in rules and count >= rules[site].concurrency_cap}
@@ -205,7 +213,8 @@ class Dispatcher:
     def _until_next(self, now_s: float) -> float:
         """Rows come due on whole minutes; parkings, backoffs and closed sites end at their own times."""
         moments = [now_s + LONGEST_WAIT_S, (now_s // 60 + 1) * 60, self._index.next_timer_s()]
-        moments.extend(self._closed_sites.values())
+        with self._wake:
+            moments.extend(self._closed_sites.values())
         return max(min(moments) - now_s, 0.01)
 
     def _rest(self, seconds: float) -> None:

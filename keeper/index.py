@@ -80,6 +80,7 @@ class ScheduleIndex:
         self._owned = np.zeros(PARTITIONS, dtype=np.bool_)
         self._rules = rules or Rules()
         self._routes = self._route_table()
+        self._routes_looked_up = 0
 
     # Settings and ownership
 
@@ -114,7 +115,11 @@ class ScheduleIndex:
             groups = list(groups)
             self.edges.lose(groups)
             self._owned = np.repeat(self.edges.owned, PARTITIONS // GROUPS)
-            return self._columns.drop(~self._owned)
+            dropped = self._columns.drop(~self._owned)
+            for remembered in (self._requests, self._retries, self._parked):
+                for page_id in [page_id for page_id in remembered if self._columns.locate(page_id) is None]:
+                    del remembered[page_id]
+            return dropped
 
     # Events
 
@@ -286,7 +291,8 @@ class ScheduleIndex:
             ids = sorted(page_ids)
             for page_id in ids:
                 self._parked[page_id] = until_s
-                heapq.heappush(self._timers, (until_s, page_id))
+                if until_s < math.inf:
+                    heapq.heappush(self._timers, (until_s, page_id))
             self._set_flag(ids, col.PARKED, True)
 
     def unpark(self, page_ids: Iterable[int]) -> None:
@@ -408,9 +414,14 @@ class ScheduleIndex:
         return code
 
     def unknown_routes(self) -> bool:
-        """Whether rows name routes that the rules do not have yet: read the rules again."""
+        """Whether rows name routes that the rules did not have when they were last read for want of a route: read
+        the rules again. A route that is gone for good is asked for once."""
         with self.lock:
-            return any(int(route_id) not in self._rules.routes for route_id in self._route_book.values)
+            if len(self._route_book) == self._routes_looked_up:
+                return False
+            new = self._route_book.values[self._routes_looked_up :].tolist()
+            self._routes_looked_up = len(self._route_book)
+            return any(route_id not in self._rules.routes for route_id in new)
 
     def _order_inputs(self) -> OrderInputs:
         """The same object until a rule or a code table changes: the due set builds anew for a new one."""

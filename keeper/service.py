@@ -1,7 +1,8 @@
 """The keeper's life in a worker: its threads, and what happens when a part of it fails.
 
-Threads: `feed` (LISTEN, apply), `walk`, `dispatch`, `pulse` (heartbeat, lease renewal, recovery) and `report`.
-`stop` ends all but the pulse's renewing, which lives until the pool has drained (`shutdown`).
+Threads: `feed` (LISTEN, apply), `walk`, `dispatch`, `pulse` (heartbeat, lease renewal, recovery), `fence` and
+`report`. One that fails begins again. `stop` ends all but the pulse's renewing and the fence, which live until the
+pool has drained (`shutdown`).
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import math
 import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import psycopg
 from django.db import DatabaseError
 from django.db import connection as django_connection
@@ -25,7 +28,7 @@ from keeper.index import ScheduleIndex, WalkCounts
 from keeper.membership import NodeIdentity
 from keeper.status import is_complete, queue_status, walk_interval_s
 from keeper.walker import Markers, WalkResult, walk
-from renderqueue.config import Config
+from renderqueue.config import NETWORK_LIMITS, Config
 from renderqueue.scheduling import feed, fence, leases
 from renderqueue.scheduling.rules import load_rules
 from renderqueue.scheduling.walk import WalkFailed
@@ -40,6 +43,7 @@ ASK_TOO_SOON_FACTOR = 0.5
 FEED_TEST_S = 10.0
 """A round trip on the feed this often; one that is not back by the next is a degraded feed."""
 ECHO = "echo"
+CLEAN_UP_S = 600.0
 REPORT_S = 1.0
 REPORT_ANYWAY_S = 5.0
 
@@ -68,6 +72,10 @@ class Keeper:
         self._feed_degraded = False
         self._replace_feed = False
         self._echo_missing = False
+        self._rules_lock = threading.Lock()
+        self._renewed_at = time.monotonic()
+        self._last_began_s: float | None = None
+        self._walk_retry_at: float | None = None
         self._last_walk: WalkResult | None = None
         self._last_walk_error = ""
         self._walk_failures = 0
@@ -87,10 +95,24 @@ class Keeper:
             ("walk", self._walk_loop),
             ("dispatch", self._dispatch),
             ("report", self._report_loop),
+            ("fence", self._fence),
         ):
-            thread = threading.Thread(target=body, name=f"keeper {name}", daemon=True)
+            thread = threading.Thread(target=self._keep_running, args=[body], name=f"keeper {name}", daemon=True)
             self._threads.append(thread)
             thread.start()
+
+    def _keep_running(self, body: Callable[[], None]) -> None:
+        """A part of the keeper that ends before its time begins again: a node that is a member and does half its
+        work would be worse than none."""
+        while True:
+            try:
+                body()
+            except Exception:
+                logger.exception("a part of the keeper failed and begins again in %.0f s", RECONNECT_S)
+            else:
+                return
+            if self._drained.wait(RECONNECT_S):
+                return
 
     def stop(self) -> None:
         """Stop claiming, release what has not started, and stop listening. Leases of running renders go on
@@ -126,8 +148,8 @@ class Keeper:
         """Somebody (beat) asks for a walk. Within half an interval of the last one it is ignored (W7).
         Returns whether it will be walked."""
         interval = self._walk_interval_s()
-        last = self._last_walk
-        if last and interval and self.clock.now_s() - last.t0_s < interval * ASK_TOO_SOON_FACTOR:
+        began_s = self._last_began_s
+        if began_s is not None and interval and self.clock.now_s() - began_s < interval * ASK_TOO_SOON_FACTOR:
             self._asks_ignored += 1
             return False
         self._want_walk()
@@ -154,7 +176,11 @@ class Keeper:
         self._echo_missing = self._replace_feed = False
         while not self._stopping.is_set():
             self._settle_ownership(listener)
-            for event in listener.receive(timeout_s=FEED_TEST_S):
+            events = listener.receive(timeout_s=FEED_TEST_S)
+            if any(isinstance(event, feed.SettingsChanged) for event in events):
+                self._reload_rules()
+                self.dispatcher.signal()
+            for event in events:
                 self._handle(event)
             if self._replace_feed:
                 raise psycopg.OperationalError("a round trip on the feed did not come back")
@@ -185,8 +211,7 @@ class Keeper:
             case feed.Marked(marker=marker):
                 self._markers.arrived(marker)
             case feed.SettingsChanged():
-                self._reload_rules()
-                self.dispatcher.signal()
+                pass  # once for all that came together, in _receive
             case feed.WalkAgain(group=group, reason=reason):
                 if reason:
                     logger.error("group %d: an event could not be read, walking again: %s", group, reason)
@@ -199,7 +224,8 @@ class Keeper:
         any walk of a gained group begins (F2)."""
         with self._ownership:
             wanted = self._wanted_groups
-        gained, lost = wanted - self._groups, self._groups - wanted
+        owned = frozenset(np.flatnonzero(self.index.edges.owned).tolist())
+        gained, lost = wanted - self._groups, owned - wanted
         if lost:
             listener.unlisten(lost)
             dropped = self.index.lose(lost)
@@ -221,9 +247,12 @@ class Keeper:
         self._markers.feed_lost()
 
     def _reload_rules(self) -> None:
-        with psycopg.connect(self._config.database_url, autocommit=True) as connection:
-            rules = load_rules(connection)
-        if self.index.set_rules(rules, self.clock.now_s()):
+        """One at a time, so that an older reading never replaces a newer one."""
+        with self._rules_lock:
+            with psycopg.connect(self._config.database_url, autocommit=True, **NETWORK_LIMITS) as connection:
+                rules = load_rules(connection)
+            wider = self.index.set_rules(rules, self.clock.now_s())
+        if wider:
             self._want_walk()
 
     def _wake_feed(self) -> None:
@@ -246,14 +275,19 @@ class Keeper:
     def _walk_once(self) -> None:
         with self._walk_wanted:
             self._walk_asked = False
+            self._walk_retry_at = None
         try:
             with psycopg.connect(
                 self._config.database_url,
                 autocommit=True,
                 application_name="renderqueue walk",
                 options="-c statement_timeout=60s",
+                **NETWORK_LIMITS,
             ) as connection:
+                self._last_began_s = self.clock.now_s()
                 result = walk(self.index, connection, self.clock, self._markers, self._marker_channel)
+            if self.index.unknown_routes():
+                self._reload_rules()
         except (WalkFailed, psycopg.Error) as error:
             self._walk_failed(error)
             return
@@ -267,8 +301,6 @@ class Keeper:
         third = self.index.rules.window_s / 3
         if third and result.seconds > third / 2:
             logger.warning("a walk takes %.1f s, over half of a third of the window (%.1f s)", result.seconds, third)
-        if self.index.unknown_routes():
-            self._reload_rules()
         self.dispatcher.signal()
 
     def _walk_failed(self, error: Exception) -> None:
@@ -276,26 +308,27 @@ class Keeper:
         self._walks_failed += 1
         self._last_walk_error = str(error)
         logger.warning("walk failed, the edge stays where it is: %s", error)
-        if self._stopping.is_set():
-            return
-        retry_s = WALK_RETRY_FIRST_S * 2 ** (self._walk_failures - 1)
+        self._last_began_s = None
+        retry_s = WALK_RETRY_FIRST_S * 2 ** min(self._walk_failures - 1, 10)
         if self._last_walk is None:
             retry_s = RECONNECT_S
-        self._stopping.wait(min(retry_s, self._walk_interval_s() or retry_s))
-        self._want_walk()
+        self._walk_retry_at = time.monotonic() + min(retry_s, self._walk_interval_s() or retry_s)
 
     def _wait_for_walk(self) -> None:
-        """Until somebody asks, or nobody did for 1.2 intervals (W7)."""
+        """Until somebody asks (a gained group and a new feed do), a failed walk is to be tried again, or nobody
+        asked for 1.2 intervals (W7)."""
         with self._walk_wanted:
             while not (self._walk_asked or self._stopping.is_set()):
                 interval = self._walk_interval_s()
                 last = self._last_walk
                 wait_s = 60.0
-                if last is not None and interval is not None:
+                if self._walk_retry_at is not None:
+                    wait_s = self._walk_retry_at - time.monotonic()
+                elif last is not None and interval is not None:
                     wait_s = last.t0_s + interval * SELF_START_FACTOR - self.clock.now_s()
-                    if wait_s <= 0:
-                        self._self_started += 1
-                        return
+                    self._self_started += wait_s <= 0
+                if wait_s <= 0:
+                    return
                 self._walk_wanted.wait(min(wait_s, 60.0))
 
     def _want_walk(self) -> None:
@@ -319,8 +352,7 @@ class Keeper:
 
     def _pulse(self) -> None:
         """Lives until the pool has drained, so that running renders keep their leases."""
-        next_beat = next_renewal = next_recovery = next_feed_test = 0.0
-        renewed_at = time.monotonic()
+        next_beat = next_renewal = next_recovery = next_feed_test = next_clean_up = 0.0
         while not self._drained.is_set():
             now = time.monotonic()
             try:
@@ -330,18 +362,20 @@ class Keeper:
                 if now >= next_renewal:
                     sent_at = time.monotonic()
                     self._renew()
-                    renewed_at = sent_at
+                    self._renewed_at = sent_at
                     next_renewal = now + self._config.lease_s / 3
                 if now >= next_feed_test and not self._stopping.is_set():
                     next_feed_test = now + FEED_TEST_S
                     self._test_feed()
+                if now >= next_clean_up:
+                    next_clean_up = now + CLEAN_UP_S
+                    membership.forget_dead()
                 if now >= next_recovery and not self._stopping.is_set():
                     self._recover()
                     next_recovery = now + RECOVERY_SWEEP_S
             except DatabaseError as error:
                 logger.warning("pulse failed, trying again: %s", error)
                 django_connection.close()
-                self._fence_if_late(renewed_at)
             self._drained.wait(min(membership.HEARTBEAT_S, self._config.lease_s / 6))
         self._leave()
 
@@ -359,10 +393,12 @@ class Keeper:
         ours = leases.renew(self.identity.id, tokens, self._config.lease_s)
         self._lose(set(tokens) - ours)
 
-    def _fence_if_late(self, renewed_at: float) -> None:
-        """A node that cannot renew stops its own renders before its leases end (T1)."""
-        if time.monotonic() - renewed_at > self._config.lease_s * 0.8:
-            self._lose(set(self.dispatcher.held_tokens()))
+    def _fence(self) -> None:
+        """A node that cannot renew stops its own renders before its leases end (T1). A thread of its own that asks
+        nobody: the renewer may hang in a call."""
+        while not self._drained.wait(self._config.lease_s / 20):
+            if time.monotonic() - self._renewed_at > self._config.lease_s * 0.8:
+                self._lose(set(self.dispatcher.held_tokens()))
 
     def _lose(self, tokens: set[uuid.UUID]) -> None:
         if tokens:
@@ -376,7 +412,6 @@ class Keeper:
             logger.info("recovered %d expired leases", len(recovered))
             self.index.unpark(lease.page_id for lease in recovered)
             self.dispatcher.signal()
-        membership.forget_dead()
 
     def _leave(self) -> None:
         try:

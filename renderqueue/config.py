@@ -15,6 +15,15 @@ from pydantic import AliasChoices, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 ENV_PREFIX = "RENDERQUEUE_"
+NETWORK_LIMITS: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+"""For every connection to the database: one that a network cut swallowed fails within half a minute (trap 50)."""
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -8,7 +8,7 @@ from django.templatetags.static import static
 from django.utils.csp import CSP
 from psycopg.conninfo import conninfo_to_dict
 
-from renderqueue.config import PROJECT_ROOT, config, ephemeral_secret_key
+from renderqueue.config import NETWORK_LIMITS, PROJECT_ROOT, config, ephemeral_secret_key
 
 _config = config()
 
@@ -75,7 +75,13 @@ def _database(url: str) -> dict[str, Any]:
         "HOST": known["host"],
         "PORT": known["port"],
         "CONN_MAX_AGE": 0,
-        "OPTIONS": {**parts, "pool": {"min_size": 1, "max_size": _config.pool_size + 12, "timeout": 10}},
+        # A connection that a restart of the database broke is replaced before it is handed out.
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {
+            **NETWORK_LIMITS,
+            **parts,
+            "pool": {"min_size": 1, "max_size": _config.pool_size + 12, "timeout": 10},
+        },
     }
 
 

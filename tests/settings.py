@@ -25,7 +25,9 @@ if not os.environ.get("DATABASE_URL"):
 
     _folder = Path(tempfile.mkdtemp(prefix="rq-pg-"))
     _server = EmbeddedPostgres(
-        _folder, options={"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+        _folder,
+        options={"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"},
+        temporary=True,
     )
     os.environ["DATABASE_URL"] = _server.start()
     atexit.register(shutil.rmtree, _folder, ignore_errors=True)

@@ -15,6 +15,8 @@ import numpy as np
 import psycopg
 from numpy.typing import NDArray
 
+from renderqueue.config import NETWORK_LIMITS
+
 FIELDS = 9
 """Integers a row: id, partition, due, declared, flags, failures, requested, retry, route."""
 ID, PARTITION, DUE, DECLARED, FLAGS, FAILURES, REQUESTED, RETRY, ROUTE = range(FIELDS)
@@ -95,17 +97,17 @@ class FeedListener:
     """
 
     def __init__(self, url: str, marker_channel: str) -> None:
-        self._connection = psycopg.connect(
-            url, autocommit=True, application_name="renderqueue feed", connect_timeout=5,
-            keepalives=1, keepalives_idle=10, keepalives_interval=5, keepalives_count=3,
-        )  # fmt: skip
+        self._connection = psycopg.connect(url, autocommit=True, application_name="renderqueue feed", **NETWORK_LIMITS)
         self._wake_lock = threading.Lock()
         self._closed = False
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
-        self.marker_channel = marker_channel
-        self._connection.execute(f'LISTEN "{marker_channel}"; LISTEN {SETTINGS_CHANNEL}')
+        try:
+            self._connection.execute(f'LISTEN "{marker_channel}"; LISTEN {SETTINGS_CHANNEL}')
+        except psycopg.Error:
+            self.close()
+            raise
 
     def listen(self, groups: Iterable[int]) -> None:
         """Committed when it returns: what commits from now on arrives."""
@@ -126,13 +128,15 @@ class FeedListener:
                     os.write(self._wake_write, b"x")
 
     def receive(self, timeout_s: float) -> list[FeedEvent]:
-        """What has arrived, in order; waits up to `timeout_s` for the first. Neighbouring row changes of one
-        group come as one event."""
+        """What has arrived, in order, one event a notification; waits up to `timeout_s` for the first."""
         pgconn = self._connection.pgconn
         events = self._drain(pgconn)
         if events:
             return events
-        ready, _, _ = select.select([pgconn.socket, self._wake_read], [], [], timeout_s)
+        poll = select.poll()
+        poll.register(pgconn.socket, select.POLLIN)
+        poll.register(self._wake_read, select.POLLIN)
+        ready = [descriptor for descriptor, _ in poll.poll(timeout_s * 1000)]
         if self._wake_read in ready:
             os.read(self._wake_read, 4096)
         if pgconn.socket in ready:
@@ -140,10 +144,6 @@ class FeedListener:
             if pgconn.status != psycopg.pq.ConnStatus.OK:
                 raise psycopg.OperationalError("the feed connection is lost")
         return self._drain(pgconn)
-
-    def ping(self) -> None:
-        """A round trip on this connection."""
-        self._connection.execute("SELECT 1")
 
     def close(self) -> None:
         self._connection.close()

@@ -22,6 +22,8 @@ from django.db import connection, transaction
 
 from renderqueue.scheduling.intervals import effective_interval_s
 
+_this_node: uuid.UUID | None = None
+
 
 class ClaimAnswer(StrEnum):
     """What became of one candidate (L0). Only NOT_DUE and GONE mean that the asker's memory was wrong."""
@@ -132,14 +134,21 @@ def claim(node_id: uuid.UUID, page_ids: Sequence[int], lease_s: float) -> list[C
     return answers
 
 
-def start(page_id: int, token: uuid.UUID, node_id: uuid.UUID | None = None) -> StartedPage | None:
+def serve_as(node_id: uuid.UUID | None) -> None:
+    """From now on this process starts leases of that node only: a message that an earlier run left in its queue
+    carries a lease that nobody here renews."""
+    global _this_node
+    _this_node = node_id
+
+
+def start(page_id: int, token: uuid.UUID) -> StartedPage | None:
     """Claimed -> started, just before the page is opened; starting is what counts as an attempt (D14).
 
-    None if the lease is gone, expired, started already, or the site or fleet is paused: then render nothing.
-    A paused page's lease is released.
+    None if the lease is gone, expired, started already, another node's (`serve_as`), or the site or fleet is
+    paused: then render nothing. A paused page's lease is released.
     """
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_START, [page_id, token])
+        cursor.execute(_START, [page_id, token, _this_node, _this_node])
         if cursor.rowcount == 0:
             return None
         cursor.execute(_STARTED_PAGE, [page_id])
@@ -273,7 +282,9 @@ _LOCK_SITES = """
 """
 
 _LOCK_CANDIDATES = """
-    SELECT id, site_id, due_at, retry_at FROM renderqueue_renderschedule
+    SELECT id, site_id, CASE WHEN due_at > '1970-01-01' AND due_at < '6000-01-01' THEN due_at END,
+           CASE WHEN retry_at > '1970-01-01' THEN LEAST(retry_at, '6000-01-01') END
+    FROM renderqueue_renderschedule
     WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED
 """
 
@@ -293,6 +304,7 @@ _INSERT_LEASES = """
 _START = """
     UPDATE renderqueue_lease SET started_at = clock_timestamp()
     WHERE page_id = %s AND token = %s AND started_at IS NULL AND expires_at > clock_timestamp()
+      AND (%s::uuid IS NULL OR node_id = %s)
 """
 
 _STARTED_PAGE = """

@@ -99,10 +99,13 @@ def reschedule_success(
     page_id: int, *, started_at: dt.datetime, completed_at: dt.datetime, interval_s: int, outcome: str
 ) -> dt.datetime:
     """After a successful render: the next deadline (returned), no failures, and the request answered if the
-    render started at or after it (O1). Call it inside `leases.completing`."""
-    due_at = next_due(completed_at, interval_s)
-    _execute(_SUCCESS, [due_at, completed_at, started_at, outcome, page_id])
-    return due_at
+    render started at or after it (O1). A request that came after the start stays, with the deadline it may have
+    set: this content is older than what was asked for (C2). Call it inside `leases.completing`."""
+    with connection.cursor() as cursor:
+        due_at = next_due(completed_at, interval_s)
+        cursor.execute(_SUCCESS, [started_at, due_at, completed_at, started_at, outcome, page_id])
+        kept: dt.datetime = cursor.fetchone()[0]
+        return kept
 
 
 def reschedule_failure(
@@ -193,9 +196,11 @@ _RENDER_NOW = """
 
 _SUCCESS = """
     UPDATE renderqueue_renderschedule
-    SET due_at = %s, rendered_at = %s, failures = 0, retries = 0, retry_at = NULL,
+    SET due_at = CASE WHEN requested_at > %s THEN due_at ELSE %s END, rendered_at = %s,
+        failures = 0, retries = 0, retry_at = NULL,
         requested_at = CASE WHEN requested_at > %s THEN requested_at END, last_outcome = %s
     WHERE id = %s
+    RETURNING due_at
 """
 
 _FAILURE = """

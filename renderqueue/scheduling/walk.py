@@ -20,7 +20,8 @@ PG_EPOCH_MINUTE = 946_684_800 // 60
 """Minutes from 1970 to 2000, where Postgres counts from."""
 
 FIRST_ID, LAST_ID = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
-_INFINITIES = (LAST_ID, FIRST_ID)
+LAST_MINUTE = 2**31 - 1
+"""Deadlines beyond (the year 6053) and infinite ones are none: the columns hold 32 bits."""
 
 
 class WalkFailed(Exception):
@@ -184,7 +185,7 @@ def _decoded(values: Sequence[bytes | None], lower: int) -> WalkedRange:
 def _minutes(micros: NDArray[np.int64]) -> NDArray[np.int32]:
     """Postgres microseconds since 2000, floored to minutes since 1970; infinities (and none) become -1."""
     minutes = micros // 60_000_000 + PG_EPOCH_MINUTE
-    minutes[(micros == _INFINITIES[0]) | (micros == _INFINITIES[1])] = -1
+    minutes[(minutes < 0) | (minutes > LAST_MINUTE)] = -1
     return minutes.astype(np.int32)
 
 
@@ -214,16 +215,16 @@ _RANGE = """
            array_agg(retry_s) FILTER (WHERE retry_s <> 0)
     FROM (
         SELECT id,
-               COALESCE(due_at, '-infinity') AS due_at,
+               CASE WHEN due_at < '6000-01-01' THEN due_at ELSE '-infinity' END AS due_at,
                COALESCE(declared_interval_s, 0)::bigint
                    | (((sitemap_id IS NOT NULL)::int + 2 * (rendered_at IS NOT NULL)::int)::bigint << 32)
                    | (LEAST(failures, 255)::bigint << 40)
                    | (partition::bigint << 48) AS packed,
                route_id::int AS route_id,
-               CASE WHEN isfinite(requested_at)
+               CASE WHEN requested_at > '1970-01-01' AND isfinite(requested_at)
                     THEN floor(extract(epoch FROM requested_at) * 1000)::bigint ELSE 0 END AS requested_ms,
-               CASE WHEN isfinite(retry_at)
-                    THEN ceil(extract(epoch FROM retry_at))::bigint ELSE 0 END AS retry_s
+               CASE WHEN retry_at > '1970-01-01'
+                    THEN ceil(extract(epoch FROM LEAST(retry_at, '6000-01-01')))::bigint ELSE 0 END AS retry_s
         FROM renderqueue_renderschedule
         {where}
         ORDER BY id

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Mapping
 
 from asgiref.sync import sync_to_async
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import DatabaseError, close_old_connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http.request import split_domain_port, validate_host
 from django.utils import timezone
 
 from renderqueue.identity import ParsedUrl, UrlError, parse_url
@@ -29,19 +31,25 @@ from renderqueue.serving.robots import is_indexable_page
 from renderqueue.serving.target import target_url
 
 RUNG_HEADER = "X-Renderqueue"
+RETRY_AFTER_S = 30
 
+log = logging.getLogger(__name__)
 _slots = OriginSlots(FETCHES_PER_SITE)
 
 
 async def page(request: HttpRequest) -> HttpResponseBase:
     """GET or HEAD /p/<absolute URL>: the stored copy, else what the origin answers (docs/serving.md).
 
-    The header X-Renderqueue names the rung. Nothing is rendered here. Stored and fetched HTML is hostile (D18):
-    a browser that is signed in to the console gets it on a null origin."""
+    The header X-Renderqueue names the rung. Nothing is rendered here. Stored and fetched HTML is hostile (D18): under
+    a host of the console, and for a browser that is signed in to it, it comes on a null origin without scripts."""
     response = await _answer(request)
-    if settings.SESSION_COOKIE_NAME in request.COOKIES:
+    if _is_the_console_s(request.headers.get("Host", "")) or settings.SESSION_COOKIE_NAME in request.COOKIES:
         response.headers["Content-Security-Policy"] = "sandbox"
     return response
+
+
+def _is_the_console_s(host: str) -> bool:
+    return validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
 
 
 async def _answer(request: HttpRequest) -> HttpResponseBase:
@@ -62,6 +70,9 @@ async def _answer(request: HttpRequest) -> HttpResponseBase:
         found = await _find(parsed, request.headers, encoding, with_body=request.method == "GET")
     except UrlError as error:
         return _refusal(400, str(error))
+    except DatabaseError:
+        log.exception("the store cannot be asked")
+        return _named(_refusal(503, "The store cannot be asked at the moment.", RETRY_AFTER_S), Rung.UNAVAILABLE)
     if found is None:
         return _refusal(
             421, f"The host {parsed.host} is not configured here; add it to the hosts of the site that it serves."

@@ -25,11 +25,11 @@ def product_parts(
     python = sys.executable
     worker_stop_s = config.grace_s + KILL_AFTER_GRACE_S
 
-    def part(name: str, command: list[str], stop_s: float, **extra: str) -> Part:
+    def part(name: str, command: list[str], stop_s: float) -> Part:
         return Part(
             name=name,
             command=(python, "-m", *command),
-            environment={**environment, **extra},
+            environment=dict(environment),
             log=logs / f"{name}.log",
             folder=PROJECT_ROOT,
             stop_s=stop_s,
@@ -38,7 +38,7 @@ def product_parts(
     def worker(name: str, application: str, node: str, queue: str, threads: int) -> Part:
         command = ["celery", "-A", application, "worker", "-P", "threads", "-c", str(threads), "-n", node]
         command += ["-Q", queue, "--without-gossip", "--without-mingle", "-l", "info"]
-        return part(name, command, worker_stop_s, RENDERQUEUE_ROLE=name)
+        return part(name, command, worker_stop_s)
 
     node = render_worker_name(machine)
     return [

@@ -17,7 +17,13 @@ from pathlib import Path
 
 from renderqueue.supervisor.postgres import EmbeddedPostgres, EmbeddedPostgresError
 
-FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": "200"}
+FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "autovacuum": "off",
+    "max_connections": "200",
+}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -5,7 +5,7 @@
 --          <number>:W:                  the group must be walked again (too many rows, or TRUNCATE)
 --          The number is from a sequence, because NOTIFY drops a payload that repeats in one transaction (F0).
 -- Row      id,partition,due,declared,flags,failures,requested,retry,route     all integers
---          due        minutes since 1970, -1 for none or infinite
+--          due        minutes since 1970, -1 for none, infinite, or beyond the year 6000
 --          declared   seconds, 0 for none
 --          flags      1 listed, 2 rendered before, 4 deleted
 --          requested  milliseconds since 1970, 0 for none
@@ -18,15 +18,15 @@ LANGUAGE sql STABLE AS $$
     SELECT concat_ws(',',
         r.id,
         r.partition,
-        CASE WHEN r.due_at IS NULL OR NOT isfinite(r.due_at) THEN -1
-             ELSE floor(extract(epoch FROM r.due_at) / 60)::bigint END,
+        CASE WHEN r.due_at > '1970-01-01' AND r.due_at < '6000-01-01'
+             THEN floor(extract(epoch FROM r.due_at) / 60)::bigint ELSE -1 END,
         coalesce(r.declared_interval_s, 0),
         (r.sitemap_id IS NOT NULL)::int + 2 * (r.rendered_at IS NOT NULL)::int + 4 * deleted::int,
         r.failures,
-        CASE WHEN r.requested_at IS NULL OR NOT isfinite(r.requested_at) THEN 0
-             ELSE floor(extract(epoch FROM r.requested_at) * 1000)::bigint END,
-        CASE WHEN r.retry_at IS NULL OR NOT isfinite(r.retry_at) THEN 0
-             ELSE ceil(extract(epoch FROM r.retry_at))::bigint END,
+        CASE WHEN r.requested_at > '1970-01-01' AND isfinite(r.requested_at)
+             THEN floor(extract(epoch FROM r.requested_at) * 1000)::bigint ELSE 0 END,
+        CASE WHEN r.retry_at > '1970-01-01'
+             THEN ceil(extract(epoch FROM LEAST(r.retry_at, '6000-01-01')))::bigint ELSE 0 END,
         r.route_id)
 $$;
 
