@@ -46,7 +46,7 @@ class FleetPolicyAdmin(Record):
 
     form = FleetPolicyForm
     list_display = ("__str__", "window_s", "verify_interval_s", "cold_after", "paused")
-    fields = ("window_s", "verify_interval_s", "cold_after", "paused")
+    fields = ("window_s", "verify_interval_s", "cold_after", "min_share", "paused")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return bool(getattr(request.user, "is_superuser", False)) and not FleetPolicy.objects.exists()

@@ -37,6 +37,7 @@ class FleetPolicy(models.Model):
         validators=[MinValueValidator(1), MaxValueValidator(100)],
         help_text="Page-level failures in a row that make a page cold.",
     )
+    # Stored and checked; the order does not reserve shares yet.
     min_share = models.JSONField(default=default_min_share, validators=[validate_min_share])
     paused = models.BooleanField(default=False)
     paused_generation = models.PositiveIntegerField(default=0)

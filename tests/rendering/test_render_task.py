@@ -97,11 +97,13 @@ def test_no_connection_is_held_while_a_page_renders(site: Site, origin: HTTPServ
     pool = cast(DatabaseWrapper, connection).pool
     assert pool is not None
     connection.close()
+    before = pool.get_stats()  # threads of other tests may hold some
     task = threading.Thread(target=render_page, args=[page.pk, str(token)])
     task.start()
     held.wait_until_asked()
     statistics = pool.get_stats()
-    assert statistics["pool_available"] == statistics["pool_size"]
+    in_use = statistics["pool_size"] - statistics["pool_available"]
+    assert in_use <= before["pool_size"] - before["pool_available"]
     held.release()
     task.join(20)
     assert CachedCopy.objects.count() == 2
