@@ -98,6 +98,11 @@ class FeedListener:
 
     def __init__(self, url: str, marker_channel: str) -> None:
         self._connection = psycopg.connect(url, autocommit=True, application_name="renderqueue feed", **NETWORK_LIMITS)
+        # The driver takes what arrives while it runs a statement (LISTEN, say) for itself, and hands it over here.
+        self._early: list[FeedEvent] = []
+        self._connection.add_notify_handler(
+            lambda notify: self._early.append(decode(notify.channel, notify.payload.encode()))
+        )
         self._wake_lock = threading.Lock()
         self._closed = False
         self._wake_read, self._wake_write = os.pipe()
@@ -159,9 +164,8 @@ class FeedListener:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    @staticmethod
-    def _drain(pgconn: Any) -> list[FeedEvent]:
-        events = []
+    def _drain(self, pgconn: Any) -> list[FeedEvent]:
+        events, self._early = self._early, []
         while (notification := pgconn.notifies()) is not None:
             events.append(decode(notification.relname.decode(), bytes(notification.extra)))
         return events

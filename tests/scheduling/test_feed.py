@@ -212,6 +212,14 @@ def test_truncate_names_every_group(listener: FeedListener, raw: Any) -> None:
     assert sorted(event.group for event in drain(listener, raw) if isinstance(event, WalkAgain)) == list(range(GROUPS))
 
 
+def test_what_arrives_while_the_listener_runs_a_statement_is_not_lost(listener: FeedListener, raw: Any) -> None:
+    page = make_page(make_site())
+    drain(listener, raw)
+    RenderSchedule.objects.filter(pk=page.pk).update(failures=1)
+    listener.listen([0])
+    assert [row[feed.FAILURES] for row in states(drain(listener, raw))] == [1]
+
+
 def test_a_rolled_back_write_sends_nothing(listener: FeedListener, raw: Any) -> None:
     page = make_page(make_site())
     drain(listener, raw)
