@@ -11,8 +11,11 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -92,3 +95,28 @@ def _wait_for_redis(port: int) -> None:
     client = redis.Redis(port=port, retry=Retry(ConstantBackoff(0.05), 200), retry_on_error=[RedisConnectionError])
     client.ping()
     client.close()
+
+
+def database_url() -> str:
+    from django.db import connection
+
+    settings = connection.settings_dict
+    return make_conninfo(
+        dbname=settings["NAME"],
+        user=settings["USER"],
+        password=settings["PASSWORD"] or None,
+        host=settings["HOST"],
+        port=settings["PORT"] or None,
+    )
+
+
+@pytest.fixture
+def url(transactional_db: None) -> str:
+    return database_url()
+
+
+@pytest.fixture
+def raw(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection of the test's own, in autocommit mode."""
+    with psycopg.connect(url, autocommit=True) as opened:
+        yield opened
